@@ -67,9 +67,7 @@ def save_model(
     """
     for _, step in getattr(model, "steps", [("", model)]):
         if not np.isfinite(getattr(step, "coef_", 0.0)).all():
-            raise InputError(
-                f"the weights of {type(step).__name__} are not all finite numbers; scale the rows and fit it again"
-            )
+            raise InputError(f"weights of {type(step).__name__} are not all finite; scale rows, fit again")
     arrays: dict[str, np.ndarray] = {}
     spec = {"distrf": __version__, "model": _encode_model(model, arrays), **details}
     write_model_folder(path, spec, arrays, overwrite)

@@ -50,20 +50,11 @@ class Descent:
 
 
 def descend(
-    objective: Objective,
-    weights: np.ndarray,
-    hessian: Callable[[np.ndarray, float], SampledHessian],
-    *,
-    tol: float,
-    most: int,
-    unit: float = 0.0,
-    slow: float = _SLOW,
-    shifts: bool = False,
-    quadratic: bool = False,
-    exact: bool = False,
+    objective: Objective, weights: np.ndarray, hessian: Callable[[np.ndarray, float], SampledHessian], *, tol: float, most: int,
+    unit: float = 0.0, slow: float = _SLOW, shifts: bool = False, quadratic: bool = False, exact: bool = False,
     doubt: Callable[[np.ndarray, np.ndarray, float], float] = lambda weights, slope, gap: 0.0,
     remark: Callable[[Descent], None] = lambda _: None,
-) -> Descent:
+) -> Descent:  # fmt: skip
     """Minimise from some weights on, until the estimated gap is at most `tol`, or for `most` looks at the rows.
 
     Parameters

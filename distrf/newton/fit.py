@@ -111,19 +111,6 @@ class Newton:
         ) -> SampledHessian:  # the sample is all rows
             return SampledHessian(sample, loss, alpha, W, least=float(damping > 0), shared=shared)
 
-        def doubt(W: np.ndarray, slope: np.ndarray, gap: float) -> float:
-            """What the loss of the sample is above its least, once it is tilted to have the gradient that all rows have here."""
-            tilt = slope - over_sample(W, None, (0.0,), 1).slopes[0]
-
-            def tilted(V: np.ndarray, d: np.ndarray | None, t: tuple[float, ...], slopes: int) -> Points:
-                points = over_sample(V, d, t, slopes)
-                points.slopes += tilt
-                points.losses += [float((tilt * (V - W - (0.0 if d is None else s * d))).sum()) for s in t]
-                return points
-
-            low = fall(tilted, W, alone, **_PILOT | {"tol": _NEAR * gap, "most": _LOOKS})
-            return low.history[0]["loss"] - low.value + low.gap * abs(low.value)
-
         label, block = ["gradient"], rows_per_block(row_bytes(arrays[0]))
 
         def remark(now: Descent) -> None:
@@ -132,9 +119,9 @@ class Newton:
         unit = _UNIT * float(over_sample(start, None, (0.0,), 1).losses[0])
         fall = partial(descend, unit=unit, shifts=loss.shift_free, quadratic=isinstance(loss, Squared))
         pilot = fall(over_sample, start, partial(alone, shared=True), **_PILOT)
-        more = {} if isinstance(loss, Squared) else {"doubt": doubt}
+        doubt = partial(_tilted_fall, over_sample, partial(fall, hessian=alone))
         found = fall(
-            over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark, **more
+            over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark, doubt=doubt
         )
         if not np.isfinite(found.weights).all():
             raise InputError("weights are no longer numbers: scale rows and targets, or raise alpha")
@@ -196,6 +183,20 @@ class Newton:
             "held_out": [self.rule.n_sets, self.rule.given],
         }  # fmt: skip
         return open_checkpoint(self.checkpoint, lambda: options, rows, targets, self.seed)
+
+
+def _tilted_fall(over_sample: Any, fall: Any, W: np.ndarray, slope: np.ndarray, gap: float) -> float:
+    """What the loss of the sample is above its least, once it is tilted to have the gradient that all rows have at W."""
+    tilt = slope - over_sample(W, None, (0.0,), 1).slopes[0]
+
+    def tilted(V: np.ndarray, d: np.ndarray | None, t: tuple[float, ...], slopes: int) -> Points:
+        points: Points = over_sample(V, d, t, slopes)
+        points.slopes += tilt
+        points.losses += [float((tilt * (V - W - (0.0 if d is None else s * d))).sum()) for s in t]
+        return points
+
+    low = fall(tilted, W, **_PILOT | {"tol": _NEAR * gap, "most": _LOOKS})
+    return float(low.history[0]["loss"] - low.value + low.gap * abs(low.value))
 
 
 def held_out_rule(folds: GivenFolds | None, seed: int) -> FoldRule:

@@ -49,8 +49,8 @@ ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 _NARROW = 1024
 #: Penalties of multinomial regression; the share of the rarer of two classes, and classes, up to which it is tried.
 _PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
-#: Metrics that are learned one after the other, rows beyond which, and rows whose distances stay as they are.
-_ROUNDS, _METRIC_ROWS, _MEASURED = 4, 500, 500
+#: Metrics that are learned one after the other, rows from which, and rows whose distances stay as they are.
+_ROUNDS, _METRIC_ROWS, _MEASURED = 4, 1000, 500
 #: Columns up to which a metric is a matrix, and a diagonal.
 _FULL, _DIAGONAL = 256, 2048
 #: Features with which metrics are tried; of plenty of rows the share of a loss below which twice as many features pay.
@@ -135,9 +135,7 @@ class Race:
     ):  # fmt: skip
         self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
         self.search, self.joined, self.asked, self.alphas = search, joined, components, alphas
-        # Of few rows the first rung has all: the second would judge by the same.
-        rungs = RUNGS if len(sample.y) > RUNGS[0][0] else ((*RUNGS[0][:2], RUNGS[1][2]), RUNGS[2])
-        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in rungs]
+        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
         self.fewer = min(_REFINED, self.rungs[-1][1])  # features with which metrics are tried
         y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
         if labels:
@@ -224,7 +222,7 @@ class Race:
     def _learns(self, candidate: Candidate) -> bool:
         """Whether a metric can be learned from the gradients of a candidate."""
         map_, X = self.map_, self.units[candidate.units]
-        if type(map_) is not RandomFourierFeatures or sp.issparse(X) or len(X) <= _METRIC_ROWS:
+        if type(map_) is not RandomFourierFeatures or sp.issparse(X) or len(X) < _METRIC_ROWS:
             return False
         plain = map_.phase == "paired" and map_.metric is None and map_.order is None
         return plain and candidate.length is not None and 1 < X.shape[1] <= _DIAGONAL

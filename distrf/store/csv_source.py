@@ -72,7 +72,7 @@ class CsvSource(TableSource):
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
-        numbers = {c.name for c in asked if c.base == "number"} - text
+        numbers = {c.name for c in asked if c.base == "number"}
         made = [converted(name) for name in names]
         found = found_in(path, made, names)
         schemas = [schema for _, schema in found.schemas]
@@ -88,7 +88,7 @@ class CsvSource(TableSource):
         for name, schema in zip(names, schemas, strict=True):
             others = {one.name for one in schema if base_of(one.type) not in ("text", "empty")}
             codes = {one.name for one in schema if is_text(one.type)}
-            again.append(converted(name, (text - numbers) & others, numbers & codes))
+            again.append(converted(name, text & others, (numbers - text) & codes))
         return found if again == made else found_in(path, again, names)
 
 

@@ -30,12 +30,12 @@ from .reductions import GramTilesReduction, ProductReduction, RitzReduction, Ske
 from .sketches import make_sketch
 from .spectrum import (
     fix_signs,
-    leading,
     probe_residual,
     ritz,
     rotated,
     top_eigenpairs,
 )
+from .tsqr import leading, orthonormalise
 
 #: Number of probe rows, on which the residual is measured. Wide maps have fewer: the client makes their features, in
 #: float64.
@@ -197,10 +197,11 @@ class _Finding:
 
         def sketch(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             wide = sketch_width(self.n, self.source, self.limit)
-            return {"basis": leading(self._sketched(wide), self.limit)}
+            Y = self._sketched(wide)
+            return {"basis": leading(Y, self.limit) if wide > self.limit else orthonormalise(Y)}
 
         def product(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            return {"basis": leading(self._product(arrays["basis"]), self.limit)}
+            return {"basis": orthonormalise(self._product(arrays["basis"]))}
 
         arrays = self._step(sketch)
         for _ in range(self.how.n_iter):

@@ -1,23 +1,13 @@
-"""From sums to a basis, from a basis to singular directions, and the residual that they leave. Number code: NumPy in and out."""
+"""Rayleigh-Ritz: from a basis to singular directions, and the residual that they leave. Number code: NumPy in and out."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh, rq, svd
+from scipy.linalg import eigh
 
 from ..maps.tiles import FeatureTiles
 
 _BLOCK_BYTES = 64 * 2**20
-
-
-def leading(Y: np.ndarray, keep: int) -> np.ndarray:
-    """An orthonormal basis of the columns of Y (D, l), D >= l, or the `keep` leading left singular directions, the leading one last.
-
-    By the factors of Y', which take the place of Y. Where its rank is below l, the basis is completed. The last column of Y is factored
-    first: where columns ascend, as they do in products with such a basis, no direction is lost in the rounding of larger ones.
-    """
-    R, Q = rq(Y.T, overwrite_a=True, mode="economic", check_finite=False)
-    return Q.T if keep == len(R) else Q.T @ svd(R.T, check_finite=False)[0][:, :keep][:, ::-1]
 
 
 def ritz(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
