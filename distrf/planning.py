@@ -19,19 +19,22 @@ from .errors import InputError, MemoryPlanError
 from .execution.memory import PassMemory, Workers, check_client, machine_memory
 from .execution.passes import RowCount
 from .execution.planned import Costs, Phase, PlannedRows
+from .execution.row_blocks import take_blocks
+from .execution.sampling import sampled_rows, take_rows
 from .execution.scheduler import current_client
 from .parameters import NONE, one_of, ruled, whole
 from .pipeline.evaluating import empty_sums
 from .pipeline.options import auto_components
 from .pipeline.rows import Rows, open_input
-from .pipeline.sample import Target, as_rows, look_at_target
+from .pipeline.sample import as_rows
+from .pipeline.target import Target, look_at
 from .projections.base import CACHE_BYTES
 from .scores.passes import ROW_FLOPS, SumsReduction
 from .store.csv_format import reads_csv
 from .targets import as_columns
 
-#: How many blocks a plan reads targets of. They are spread over all blocks.
-_BLOCKS = 8
+#: How many blocks a plan reads targets of, spread over all, and how many targets.
+_BLOCKS, _LABELS = 8, 10_000
 JOBS = ("train", "fit", "featurize", "predict", "evaluate")
 
 
@@ -253,10 +256,9 @@ def planned_target(y: Any, known: int, seed: int = 0) -> Target:
     Then whole numbers and texts are taken for labels, and no rows are looked at.
     """
     if y is not None and not known:
-        blocks = None
         if is_dask_collection(y):
-            blocks = np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist()
-        seen = look_at_target(y, seed, blocks)
+            y = take_blocks(y, np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist())
+        seen = look_at(take_rows(y, sampled_rows(y.shape[0], _LABELS, seed, "target")))
         if seen.distinct > 1:
             return seen
     return Target(y is None or y.dtype.kind != "f", known or 2, 0, "it is not looked at")

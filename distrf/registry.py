@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator, is_classifier
 
-from .errors import InputError, did_you_mean, reworded
+from .errors import InputError, reworded
 from .lazy import Registry
 from .maps import MAPS as FROZEN
 from .maps import FeatureMap
 from .maps.base import FAMILIES
 from .maps.estimator import FeatureEstimator
+from .parameters import name_in, one_of
 
 T = TypeVar("T")
 #: Estimators beside the frozen maps, by the kind of the map: their place.
@@ -148,18 +149,16 @@ def load_plugins() -> None:
             entry.load()
 
 
-def _named(what: str, registry: Mapping[str, T], name: str, others: str) -> T:
+def _named(what: str, registry: Mapping[str, T], name: str, *others: str) -> T:
     if name not in registry:
         load_plugins()
-    if name not in registry:
-        known = f"{others}, {', '.join(registry)}"
-        raise InputError(f"unknown {what} {name!r}{did_you_mean(name, registry)}; known: {known}")
+    (name_in(registry) | one_of(*others)).check(what, name)
     return registry[name]
 
 
 def named_map(name: str) -> type[FeatureEstimator]:
-    """The class of a map. Raises InputError for an unknown name."""
-    return _named("map", MAPS, name, "auto, none")
+    """The class of a map. Raises ParameterError for an unknown name."""
+    return _named("map", MAPS, name, "auto", "none")
 
 
 def make_map(name: str, **parameters: Any) -> Any:
@@ -182,7 +181,7 @@ def make_map(name: str, **parameters: Any) -> Any:
 
 
 def named_model(name: str) -> Kind:
-    """The kind of a model. Raises InputError for an unknown name."""
+    """The kind of a model. Raises ParameterError for an unknown name."""
     return _named("model", MODELS, name, "auto")
 
 

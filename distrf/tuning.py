@@ -16,7 +16,7 @@ from .errors import InputError
 from .execution.memory import check_client
 from .parameters import FLAG, read, whole
 from .pipeline.making import can_judge, look, prepare
-from .pipeline.options import STEPS, Options, asked_scaler, choose_learner, unfitted_map
+from .pipeline.options import OWN, STEPS, Options, choose_learner, unfitted_map
 from .pipeline.rows import around_job, open_training
 from .pipeline.training import Outputs, fit_prepared, job_of
 from .randomness import draw_seed
@@ -25,7 +25,7 @@ from .store.csv_format import reads_csv
 __all__ = ["Trial", "Tuned", "tune"]
 
 #: Options of their own, and the parameters of steps that they are.
-_OWN = {"alpha": "model__alpha", "n_components": "map__n_components"}
+_OWN = {name: full for full, name in OWN.items()}
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,6 @@ def tune(
         )
     made = [Options(**_at(point, of_model)).with_encoder(rows.encoder) for point in points]
     for one in made:  # what is wrong is found before anything runs
-        asked_scaler(one)
         map_, n = unfitted_map(one, is_classifier(choose_learner(one, target)[0]), seed), len(sample.y)
         D = int(getattr(map_, "n_components", None) or 1)
         check_client(12 * n * D + 16 * min(n, D) ** 2, "tune")

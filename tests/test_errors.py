@@ -11,7 +11,7 @@ import pytest
 import distrf
 from distrf.cli import console
 from distrf.errors import InputError, StoreError, reworded
-from distrf.pipeline.sample import look_at
+from distrf.pipeline.target import look_at
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 y = (X[:, 0] > 0).astype(int)
@@ -40,8 +40,8 @@ REFUSED = {
     "targets of three dimensions": (X, np.ones((40, 2, 2)), ""),
     "no y": (X, None, ""),
     "a label that is missing": (X, LABELS, "^y must have a value in every row, but row 7 is None; drop such rows$"),
-    "targets beyond float32": (X, y * 1e300, "too large, predictions are float32: up to 1e\\+300"),
-    "targets below float32": (X, X[:, 0] * 1e-200, "y is too small, predictions are float32: up to .*e-200"),
+    "targets beyond float32": (X, y * 1e300, "too large or too alike for predictions in float32: up to .*e\\+300"),
+    "targets below float32": (X, X[:, 0] * 1e-200, "too large or too alike .*e-200 apart"),
 }  # fmt: skip
 
 

@@ -305,7 +305,5 @@ class StreamingLinearRegressor(LinearRegressor, BaseLinear):
     array([1., 2., 3.])
     """
 
-    parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {"epsilon": {"loss": ("huber",)}}
-
     loss: str = param(default="huber", rule=smooth_loss("regression"), kw_only=False)
     epsilon: float | str = param(default="auto", rule=number(above=0) | one_of("auto"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -117,11 +117,6 @@ class BaseRidge(LinearModel):
     n_features_in_ : int
         Number of input columns, D.
     """
-
-    #: Parameters that are read only if another parameter has one of these values.
-    parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {
-        name: {"solver": ("auto", "passes")} for name in ("tol", "max_passes")
-    }
 
     alpha: Alphas = param(default="auto", rule=ALPHAS, kw_only=False)
     fit_intercept: bool = param(default=True, rule=FLAG)

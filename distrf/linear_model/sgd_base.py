@@ -114,11 +114,6 @@ class BaseSGD(LinearModel):
 
     #: Subfolder of the checkpoint of a training for the state of training.
     checkpoint_folder: ClassVar[str] = "sgd"
-    #: Parameters that are read only if another parameter, or one of several, has one of these values.
-    parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {
-        "epsilon": {"loss": ("huber", "epsilon_insensitive")},
-        "validation_fraction": {"early_stopping": (True,), "calibrate": (True,)},
-    }
 
     alpha: float | str = param(default="auto", rule=ALPHA | one_of("auto"))
     fit_intercept: bool = param(default=True, rule=FLAG)

@@ -32,22 +32,13 @@ from .options import (
     chained,
     check_takes_folds,
     choose_learner,
+    is_word,
     named,
     unfitted_map,
 )
 from .race import Candidate, Outcome, Race
-from .sample import (
-    Sample,
-    Target,
-    all_equal,
-    as_rows,
-    as_targets,
-    look_at_target,
-    read_sample,
-    told,
-    wants_labels,
-    weigh_classes,
-)
+from .sample import Sample, all_equal, as_rows, read_sample, weigh_classes
+from .target import Target, as_targets, look_at_target, wants_labels
 
 #: Encodings of numbers that are compared. Not "common": it was taken by chance on two sets of heavy tails.
 NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
@@ -140,26 +131,20 @@ def make_model(
 class Known:
     """What is known of rows before anything is chosen for them.
 
-    X, y : checked
+    X : checked
     target : what y is
     split : by which rows are held out; None is at random
     sample : some of the rows
     """
 
     X: Any
-    y: Any
     target: Target
     split: Split | None
     sample: Sample
 
 
 def look(
-    X: Any,
-    y: Any,
-    options: Options,
-    sample_weight: Any,
-    held: Mapping[str, Any],
-    target: Target | None = None,
+    X: Any, y: Any, options: Options, sample_weight: Any, held: Mapping[str, Any], target: Target | None = None
 ) -> Known:
     """Look at a sample of rows, after the options.
 
@@ -174,10 +159,9 @@ def look(
     y = as_targets(X, y)
     target = target or look_at_target(y, seed)
     labels = is_classifier(choose_learner(options, target)[0])
-    unfitted_map(options, labels, seed)
     split = make_split(X=X, y=y, labels=labels, seed=seed, **held)
     sample = read_sample(X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
-    return Known(X, y, told_apart(target, sample, options, split), split, sample)
+    return Known(X, told_apart(target, sample, options, split), split, sample)
 
 
 def prepare(known: Known, options: Options, as_asked: bool = False) -> tuple[Pipeline, Split | None]:
@@ -185,36 +169,21 @@ def prepare(known: Known, options: Options, as_asked: bool = False) -> tuple[Pip
 
     as_asked : whether the best is judged by the map itself, and as many features as were asked for
     """
-    X, split, sample, seed = known.X, known.split, known.sample, options.random_state
+    X, split = known.X, known.split
     learner, why = choose_learner(options, known.target)
-    map_ = unfitted_map(options, is_classifier(learner), seed)
-    making = _Making(X.shape[0], options, learner, map_, as_asked)
+    map_ = unfitted_map(options, is_classifier(learner), options.random_state)
+    sample = weigh_classes(known.sample, getattr(learner, "class_weight", None))
+    making = _Making(X.shape[0], options, learner, map_, as_asked, sample)
     making.note("model", named(learner), why)
     if split is not None:
         check_takes_folds(learner, map_)
         making.note("split", split.kind, split.why)
-    making.sample = sample = weigh_classes(sample, getattr(learner, "class_weight", None))
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
         making.note("copies", share, "each row and its copies are held out together")
         # Rows that are added to stored sums later have no folds of this kind.
-        given = getattr(learner, "compares_alphas", False) and not isinstance(learner.alpha, str)
         if split is None and not getattr(learner, "keep_state", False):
-            split = hold_copies_together(X, seed)
-        elif split is None and given:
-            making.warnings.append(
-                f"{share} are copies of others: cross-validation over all rows has them on both sides, so its errors and "
-                "alpha are too small; drop the copies, or give one alpha"
-            )
-    if all_equal(sample.y):
-        what = "label" if is_classifier(learner) else "number"
-        making.warnings.append(
-            f"the target is one {what} ({sample.y[0]}) in all rows looked at; it is predicted"
-        )
-    elif not sample.splits:
-        making.warnings.append(
-            f"{len(sample.y):,} rows are too few rows to hold any out: nothing is judged, and the simplest is taken"
-        )
+            split = hold_copies_together(X, options.random_state)
     pipeline = making.judged() if can_judge(sample) else making.simplest()
     pipeline.training_ = Training(
         tuple(making.choices), tuple(making.compared), tuple(making.warnings), candidates=making.table
@@ -238,12 +207,12 @@ def told_apart(target: Target, sample: Sample, options: Options, split: Split | 
         units = _units_tried(sample, options, map_, labels)
         name = "robust" if "robust" in units else next(reversed(units))
         nats.append(_race(sample, options, labels, {name: units[name]}, map_).nats())
-    return told(target, nats[0], nats[1], sample.judged)
+    return target.told(nats[0], nats[1], sample.judged)
 
 
 def _race(sample: Sample, options: Options, labels: bool, units: dict[str, Any], map_: Any) -> Race:
     asked = None if options.n_components == "auto" else getattr(map_, "n_components", None)
-    search, joined = options.searches_length, options.raw_columns
+    search, joined = options.searches_length, isinstance(options.map, str)
     return Race(sample, labels, options.random_state, units, map_, search, joined, asked, options.alphas)
 
 
@@ -271,8 +240,7 @@ def _units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> d
 
 
 def _chooses_units(options: Options) -> bool:
-    asked = options.scale.numbers if isinstance(options.scale, TableEncoder) else options.scale
-    return isinstance(asked, str) and asked == "auto"
+    return is_word(options.scale.numbers if isinstance(options.scale, TableEncoder) else options.scale, "auto")
 
 
 @dataclass
@@ -284,61 +252,64 @@ class _Making:
     learner: Any
     map_: Any
     as_asked: bool
+    sample: Sample
     choices: list[Choice] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     compared: list[Comparison] = field(default_factory=list)
     table: tuple[tuple[str, float], ...] = ()
-    sample: Any = None
+
+    def __post_init__(self) -> None:
+        self.labels = is_classifier(self.learner)
+        self.units = _units_tried(self.sample, self.options, self.map_, self.labels)
+        self.most = auto_components(self.n, Workers.of_client(current_client()).memory_limit)
 
     def note(self, what: str, value: Any, why: str) -> None:
         self.choices.append(Choice(what, value, why))
 
-    def _units(self) -> dict[str, Any]:
-        return _units_tried(self.sample, self.options, self.map_, is_classifier(self.learner))
-
-    def _most(self) -> int:
-        return auto_components(self.n, Workers.of_client(current_client()).memory_limit)
-
     def simplest(self) -> Pipeline:
         """Where the sample cannot judge."""
-        units, why = self._units(), "the sample cannot judge"
-        name = next((name for name in ("robust", "robust-zeros") if name in units), next(iter(units)))
-        self._note_units(name, why)
+        y, what = self.sample.y, "label" if self.labels else "number"
+        why = f"{len(y):,} rows are too few rows to hold any out"
+        if all_equal(y):
+            why = f"the target is one {what} ({y[0]}) in all rows looked at"
+        self.warnings.append(f"{why}: nothing is judged, and the simplest is taken")
         map_ = None if self.options.optional_map else self.map_
         if map_ is not None:
-            self._size(map_, self._most(), why)
-        return self._steps(units[name], map_)
+            self._size(map_, self.most, why)
+        robust = [name for name in self.units if name in ("robust", "robust-zeros")]
+        return self._steps((robust or [*self.units])[0], map_, why)
 
     def judged(self) -> Pipeline:
         """What a race over the sample delivers."""
-        options, labels = self.options, is_classifier(self.learner)
-        units = self._units()
-        race = _race(self.sample, options, labels, units, self.map_)
-        passes = labels and self._chooses_penalty and options.model == "auto" and not options.of("model")
-        optional, most = options.optional_map or self.map_ is None, self._most()
+        race = _race(self.sample, self.options, self.labels, self.units, self.map_)
+        passes = (
+            self.labels
+            and self._chooses_penalty
+            and self.options.model == "auto"
+            and not self.options.of("model")
+        )
+        optional = self.options.optional_map or self.map_ is None
         # Plain features say nothing of a metric that is learned.
         as_asked = self.as_asked or isinstance(self.map_, LearnedMetric)
-        outcome = race.run(optional, self._chooses_penalty, most, self._plenty, passes, as_asked)
-        self._compare(outcome, labels)
+        outcome = race.run(optional, self._chooses_penalty, self.most, self._plenty, passes, as_asked)
+        self._compare(outcome)
         best, found = outcome.best, outcome.passes or outcome.found
-        each = (found.loss, outcome.linear.loss, outcome.constant.loss)
         why = (
-            f"{'log loss' if labels else 'squared error over variance'} {each[0]:.4g}, {each[1]:.4g} of the columns alone, "
-            f"{each[2]:.4g} of a constant, on {self.sample.judged:,} held-out rows"
+            f"{'log loss' if self.labels else 'squared error over variance'} {found.loss:.4g}, {outcome.linear.loss:.4g} of the "
+            f"columns alone, {outcome.constant.loss:.4g} of a constant, on {self.sample.judged:,} held-out rows"
         )
         name, mapped = best.units if best else next(iter(race.units)), bool(best and best.mapped)
-        self._note_units(name, why)
-        map_ = self._map(best, race.scales[name], outcome, units[name], most) if best and mapped else None
         joined = "columns and map" if best and best.joined else "map"
         self.note("features", joined if mapped else "columns" if best else "constant", why)
+        map_ = self._map(best, race.scales[name], outcome, self.units[name]) if best and mapped else None
         self._set_penalty(outcome, 1.0 if mapped else race.scales[name] ** 2)
-        return self._steps(units[name], map_)
+        return self._steps(name, map_, why)
 
-    def _map(self, best: Candidate, scale: float, outcome: Outcome, scaler: Any, most: int) -> Any:
+    def _map(self, best: Candidate, scale: float, outcome: Outcome, scaler: Any) -> Any:
         """The map of the best candidate. `scale` : of the columns beside it"""
         map_, learned = clone(self.map_), bool(best.metrics)
         D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
-        self._size(map_, D, f"twice as many while held-out rows gain by it, up to {most:,}")
+        self._size(map_, D, f"twice as many while held-out rows gain by it, up to {self.most:,}")
         if best.length is not None:
             # Columns of all rows are not those of the sample.
             table = learned and isinstance(scaler, TableEncoder) and self.n > len(self.sample.y)
@@ -359,7 +330,7 @@ class _Making:
                 kind = "diagonal" if best.metrics[0].ndim == 1 else "full"
                 map_ = LearnedMetric(
                     map_.set_params(n_components=min(D, _METRIC_FEATURES)), metric=kind, n_components=D, n_rounds=best.rounds, n_rows=_METRIC_ROWS,
-                    labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
+                    labels=self.labels, alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
                 )  # fmt: skip
             why = f"average outer product of gradients, from {why}; better on held-out rows of the sample"
             self.note("metric", "learned", why)
@@ -370,18 +341,16 @@ class _Making:
         """Whether the rows are some times those that a candidate is trained on."""
         return self.n >= _MANY_ROWS * len(self.sample.splits[0][0])
 
-    def _note_units(self, name: str, why: str) -> None:
-        table = isinstance(self.options.scale, TableEncoder)
-        self.note("numbers" if table else "scale", name, why if _chooses_units(self.options) else "as given")
-
     def _size(self, map_: Any, D: int, why: str) -> None:
         if self.options.n_components == "auto" and "n_components" in map_.parameter_rules:
             map_.take_size(D)
             self.note("n_components", map_.n_components, why)
 
-    def _steps(self, scaler: Any, map_: Any) -> Pipeline:
-        name = "table" if isinstance(scaler, TableEncoder) else "scale"
-        steps = [(name, clone(step)) for name, step in ((name, scaler), ("map", map_)) if step is not None]
+    def _steps(self, units: str, map_: Any, why: str) -> Pipeline:
+        name = "table" if isinstance(self.options.scale, TableEncoder) else "scale"
+        chosen = why if _chooses_units(self.options) else "as given"
+        self.note("numbers" if name == "table" else name, units, chosen)
+        steps = [(n, clone(step)) for n, step in ((name, self.units[units]), ("map", map_)) if step is not None]
         return Pipeline([*steps, ("model", self.learner)])
 
     @property
@@ -399,7 +368,8 @@ class _Making:
         if not getattr(learner, "compares_alphas", False):
             return
         mapped = best is not None and best.mapped
-        if not (mapped or learner.keep_state or d <= _GRAM_COLUMNS or is_short(self.n, d)):
+        asked = learner.keep_state or learner.solver != "auto"
+        if not (mapped or asked or d <= _GRAM_COLUMNS or is_short(self.n, d)):
             learner.set_params(solver="passes")
         if not self._chooses_penalty:
             return
@@ -408,8 +378,7 @@ class _Making:
             return
         tried, why = [_CONSTANT * unit], "so large that only the mean is left"
         if best is not None:
-            times = (1,) if self.sample.copies and learner.keep_state else (0.1, 1)
-            tried = sorted({float(f"{max(alpha * t, _LEAST_ALPHA) * unit:.3g}") for t in times})
+            tried = sorted({float(f"{max(alpha * t, _LEAST_ALPHA) * unit:.3g}") for t in (0.1, 1)})
             why = "around the best on held-out rows"
         _compare_penalties(learner, tried, self.n, self.sample.folds is None)
         self.note("alpha", tried, why)
@@ -424,14 +393,14 @@ class _Making:
         self.choices[0] = Choice("model", named(self.learner), f"{why}; {self.choices[0].why}")
         self.note("alpha", alpha, "best on held-out rows, in proportion to the rows")
 
-    def _compare(self, outcome: Outcome, labels: bool) -> None:
+    def _compare(self, outcome: Outcome) -> None:
         """What the candidates reached, and what is to be told of it."""
         found, linear, constant = outcome.passes or outcome.found, outcome.linear, outcome.constant
         self.table = tuple((name, float(f"{loss:.4g}")) for name, loss in outcome.table)
         each = [judged.loss for judged in (found, linear, constant)]
-        scores = each if labels else [1.0 - loss / (constant.loss or 1.0) for loss in each]
+        scores = each if self.labels else [1.0 - loss / (constant.loss or 1.0) for loss in each]
         rows = f"{self.sample.judged:,} held-out rows of a sample" + " (ridge)" * (outcome.passes is None)
-        comparison = Comparison("log loss (less is better)" if labels else "R²", rows, *scores)
+        comparison = Comparison("log loss (less is better)" if self.labels else "R²", rows, *scores)
         self.compared.append(comparison)
         given = found.scores[:, 0] > 0 if found.scores.shape[1] == 1 else found.scores.argmax(axis=1)
         if not any(judged.beats(constant) for judged in (found, linear)):
@@ -440,7 +409,7 @@ class _Making:
                 f"no candidate beats a constant by a standard error{delivered} ({comparison}); "
                 "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
             )
-        elif labels and len(np.unique(given)) == 1:
+        elif self.labels and len(np.unique(given)) == 1:
             rare = np.unique(self.sample.y)[int(given[0])]
             self.warnings.append(
                 f"all {len(given):,} held-out rows of a sample are given the label {rare!s}: others are too rare for what tells "

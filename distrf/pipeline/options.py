@@ -15,12 +15,12 @@ from ..errors import InputError, ParameterError
 from ..execution.memory import PROCESS_BYTES
 from ..maps.estimator import FeatureEstimator, positive_only
 from ..maps.scaling import StreamingScaler
-from ..parameters import check_known, check_parameters, checked, name_in, one_of, read
+from ..parameters import check_known, check_parameters, checked, one_of, read
 from ..randomness import draw_seed
-from ..registry import MAPS, MODELS, kind_for, load_plugins, make_map, named_map, named_model
-from ..ridge.alphas import ALPHAS
+from ..registry import MAPS, kind_for, load_plugins, make_map, named_map, named_model
+from ..ridge.alphas import ALPHAS, given_alphas
 from ..tables.encoder import TableEncoder
-from .sample import Target, check_target, wants_labels
+from .target import Target, wants_labels
 
 #: Rows beyond which more than 2,048 features may pay.
 MOST_FEATURES_ROWS = 20_000
@@ -30,10 +30,8 @@ MOST_FEATURES_ROWS = 20_000
 STEPS = ("map", "model", "scale", "table")
 #: What other options say, and the threads, which are Dask's.
 NOT_SET = ("n_jobs", "random_state", "checkpoint", "resume")
-#: Those that are options of their own: their names in messages.
-_SHORT = {"map__n_components": "n_components", "model__alpha": "alpha"}
 #: Parameters of steps that are options of their own.
-_OF_STEPS = (("map", "n_components"), ("model", "alpha"))
+OWN = {"map__n_components": "n_components", "model__alpha": "alpha"}
 
 
 @dataclass(frozen=True)
@@ -53,45 +51,39 @@ class Options:
         if not isinstance(self.set, Mapping | None):
             raise InputError(f"set has parameters by name, {{'map__length_scale': 2.0}}, got {self.set!r}")
         load_plugins()
-        for name, known in (
-            ("map", name_in(MAPS) | one_of("auto", "none")),
-            ("model", name_in(MODELS) | one_of("auto")),
-        ):
-            if isinstance(value := getattr(self, name), str):
-                known.check(name, value)
-        if self.scale is None or isinstance(self.scale, str):
-            asked_scaler(self)
-        said = by_step(self.set or {})
-        for step, name in _OF_STEPS:
-            if _is_said(getattr(self, name)) and name in said[step]:
-                raise InputError(f"{name} and {step}__{name} of set are one option; leave one out")
-        of_map = self.of("map")
-        if of_map and not _has_map(self.map):
+        wants_labels(self.model)
+        asked_scaler(self)
+        if unfitted_map(self, None, 0) is None and self.of("map"):
             raise InputError(
-                f"map={self.map!r} has no features and no parameters; leave {next(iter(of_map))} out"
+                f"map={self.map!r} has no features and no parameters; leave {next(iter(self.of('map')))} out"
             )
-        if "n_components" in said["map"] or (
-            self.n_components == "auto" and _is_set(self.map, "n_components", "base__n_components")
-        ):
+        if self.n_components == "auto" and _is_set(self.map, "n_components", "base__n_components"):
             object.__setattr__(self, "n_components", None)  # which is that of the map
 
     def of(self, step: str) -> dict[str, Any]:
-        """What was said of a step: {parameter: value, or the text of one}."""
-        short = {name: getattr(self, name) for owner, name in _OF_STEPS if owner == step}
-        return by_step(self.set or {})[step] | {name: value for name, value in short.items() if _is_said(value)}
+        """What was said of a step: {parameter: value, or the text of one}. Raises ParameterError for what is no parameter."""
+        said = {full: getattr(self, name) for full, name in OWN.items()}
+        given = {full: value for full, value in said.items() if _is_said(value)}
+        for name, value in (self.set or {}).items():
+            owner, _, parameter = str(name).partition("__")
+            if owner not in STEPS or not parameter or name in OWN:
+                ways = ", ".join(f"{one}__NAME" for one in STEPS)
+                raise ParameterError(
+                    "set", f"parameters of steps, {ways}, without {' and '.join(OWN)}", repr(name)
+                )
+            given[name] = value
+        return {name.partition("__")[2]: v for name, v in given.items() if name.startswith(f"{step}__")}
 
     def with_encoder(self, encoder: TableEncoder | None) -> Options:
         """The same options for the coded rows of a table, which the encoder reads; None where there is no table."""
         given = self.of("table")
-        if encoder is None:
-            if given:
-                raise InputError(
-                    f"table__{next(iter(given))} is of a table whose columns are encoded; these rows are numbers"
-                )
-            return self
-        encoder = clone(encoder)
-        set_parameters(encoder, "table", given)
-        return replace(self, scale=encoder)
+        if encoder is not None:
+            return replace(self, scale=set_parameters(clone(encoder), "table", given))
+        if given:
+            raise InputError(
+                f"table__{next(iter(given))} is of a table whose columns are encoded; these rows are numbers"
+            )
+        return self
 
     @property
     def searches_length(self) -> bool:
@@ -101,68 +93,58 @@ class Options:
         return bool(name) and name not in self.of("map") and not _is_set(self.map, name)
 
     @property
-    def raw_columns(self) -> bool:
-        """Whether the model may get the columns beside the features: those of a map that is chosen or named."""
-        return isinstance(self.map, str)
-
-    @property
     def alphas(self) -> list[float] | None:
         """The penalties that were given, by the model itself too; None where they are chosen."""
-        given = read(self.of("model").get("alpha", getattr(self.model, "alpha", None)), ALPHAS)
-        return None if given is None or isinstance(given, str) else np.ravel(given).tolist()
+        alpha = self.alpha if _is_said(self.alpha) else getattr(self.model, "alpha", None)
+        return given_alphas("auto" if alpha is None else read(alpha, ALPHAS))
 
     @property
     def optional_map(self) -> bool:
         """Whether the columns alone may be taken: not where a parameter of the map was set."""
-        return isinstance(self.map, str) and self.map == "auto" and not by_step(self.set or {})["map"]
+        return is_word(self.map, "auto") and not self.of("map").keys() - {"n_components"}
 
     @property
     def numbers(self) -> bool:
         """Whether columns of a table are numbers as they are: for a scaling, or a map without negative entries."""
-        return (
-            _is_said(self.scale)
-            or self.scale is None
-            or bool(self.of("scale"))
-            or positive_only(unfitted_map(self, None, 0))
-        )
+        asked = not is_word(self.scale, "auto") or bool(self.of("scale"))
+        return asked or positive_only(unfitted_map(self, None, 0))
 
 
-def _has_map(choice: Any) -> bool:
-    return choice is not None and not (isinstance(choice, str) and choice == "none")
+def is_word(value: Any, *words: str) -> bool:
+    """Whether an option is one of some words; it may be an array or an estimator."""
+    return isinstance(value, str) and value in words
 
 
 def _is_said(value: Any) -> bool:
-    return value is not None and not (isinstance(value, str) and value == "auto")
+    return value is not None and not is_word(value, "auto")
 
 
 def _is_set(map_: Any, *names: str) -> bool:
-    """Whether a parameter of a map, or of its base, was set: it is there, and is neither None nor what it is by itself."""
-    for name in names if isinstance(map_, FeatureEstimator) else ():
-        of, _, parameter = name.rpartition("__")
-        step = getattr(map_, of, None) if of else map_
-        value = getattr(step, parameter, None)
-        usual = getattr(map_.named_base(getattr(map_, "n_components", 0)), parameter, None) if of else None
-        if value is not None and value not in (usual, signature(type(step)).parameters[parameter].default):
-            return True
+    """Whether a parameter of a map, or of its base, was set: it is neither None nor the default."""
+    known = map_.get_params() if isinstance(map_, FeatureEstimator) else {}
+    for name in names:
+        owner = known.get("base") if name.startswith("base__") else map_
+        if (value := known.get(name)) is not None:
+            default = signature(type(owner)).parameters[name.removeprefix("base__")].default
+            if not np.array_equal(value, default):
+                return True
     return False
 
 
 def asked_scaler(options: Options) -> Any:
     """The unfitted scaler, or encoder, that the option `scale` names; None for none, and where "auto" chooses it later."""
-    requested, given = options.scale, options.of("scale")
-    if isinstance(requested, TableEncoder):
-        return clone(requested)
-    if requested is None or (isinstance(requested, str) and requested in ("none", "auto")):
+    asked, given = options.scale, options.of("scale")
+    if isinstance(asked, TableEncoder):
+        return clone(asked)
+    if asked is None or is_word(asked, "none", "auto"):
         if given:
             raise InputError(
-                f"scale__{next(iter(given))} needs a scaling, such as scale='divide'; got scale={requested!r}"
+                f"scale__{next(iter(given))} needs a scaling, such as scale='divide'; got scale={asked!r}"
             )
         return None
-    if isinstance(requested, str):
-        (StreamingScaler.parameter_rules["method"] | one_of("auto", "none")).check("scale", requested)
-    scaler = clone(requested) if isinstance(requested, StreamingScaler) else StreamingScaler(requested)
-    set_parameters(scaler, "scale", given)
-    check_parameters(scaler)
+    scaler = clone(asked) if isinstance(asked, StreamingScaler) else StreamingScaler(asked)
+    (StreamingScaler.parameter_rules["method"] | one_of("auto", "none")).check("scale", scaler.method)
+    check_parameters(set_parameters(scaler, "scale", given))
     return scaler
 
 
@@ -212,35 +194,17 @@ def check_takes_folds(learner: Any, map_: Any) -> None:
 
 def choose_learner(options: Options, target: Target) -> tuple[Any, str]:
     """The unfitted linear model for a target, and why. Raises InputError where they do not go together."""
-    model = options.model
-    losses: tuple[str, ...] = ()
-    labels, given = wants_labels(model), options.of("model")
-    if isinstance(model, str):
-        kind = named_model(model_name(model, target))
-        learner, losses = kind.make(random_state=options.random_state), kind.losses
-        why = target.why if labels is None else f"as asked; {target.why}"
-    else:
-        check_target(type(model).__name__, bool(labels), target)
-        learner, why = clone(model), f"as given; {target.why}"
-    set_parameters(learner, "model", given)
-    if losses and learner.loss not in losses:
-        one_of(*losses).check("model__loss", learner.loss)
-    if given and hasattr(learner, "check"):
-        learner.check()
+    model, labels = options.model, wants_labels(options.model)
+    target.check(model, target.labels if labels is None else labels)
+    why = target.why if labels is None else f"as given; {target.why}"
+    if not isinstance(model, str):
+        return set_parameters(clone(model), "model", options.of("model")), why
+    kind = named_model(kind_for(target.labels) if labels is None else model)
+    learner = kind.make(random_state=options.random_state)
+    set_parameters(learner, "model", options.of("model"))
+    if kind.losses:
+        one_of(*kind.losses).check("model__loss", learner.loss)
     return learner, why
-
-
-def model_name(model: str, target: Target) -> str:
-    """The name of a model that goes with a target, as asked or for "auto". Raises InputError where they do not go together."""
-    if model == "auto":
-        if target.written:
-            raise InputError(
-                f"the target is {target.written}: make numbers of it (decimal=',' reads those of CSV), or give "
-                "model='ridge-classifier' to take it for labels"
-            )
-        model = kind_for(target.labels)
-    check_target(model, named_model(model).classifier, target)
-    return model
 
 
 def unfitted_map(options: Options, labels: bool | None, seed: int) -> Any:
@@ -248,27 +212,23 @@ def unfitted_map(options: Options, labels: bool | None, seed: int) -> Any:
 
     labels : whether the targets are; None where there are none
     """
-    if not _has_map(options.map):
+    choice, given = options.map, options.of("map")
+    if choice is None or is_word(choice, "none"):
         return None
-    choice = "fourier" if isinstance(options.map, str) and options.map == "auto" else options.map
-    given = options.of("map")
-    if isinstance(choice, str):
-        rules = named_map(choice).parameter_rules
-        first = [
-            n for n in ("n_components", "transformer") if n in given and n in rules
-        ]  # of which others follow
-        map_ = make_map(choice, **{n: checked(n, given[n], rules[n]) for n in first}, random_state=seed)
-        if labels is not None:
-            map_.set_params(**{n: v for n, v in map_.target_parameters(labels).items() if n not in given})
-    elif isinstance(choice, FeatureEstimator):
-        map_ = clone(choice)
-    else:
+    if isinstance(choice, FeatureEstimator):
+        return set_parameters(clone(choice), "map", given)
+    if not isinstance(choice, str):
         raise InputError(
             f"map is a name or an unfitted map of distrf, got {type(choice).__name__}; wrap a transformer of scikit-learn "
             "in Blockwise"
         )
-    set_parameters(map_, "map", given)
-    return map_
+    name = "fourier" if choice == "auto" else choice
+    rules = named_map(name).parameter_rules
+    first = given.keys() & rules.keys() & {"n_components", "transformer"}  # of which others follow
+    map_ = make_map(name, **{n: checked(n, given[n], rules[n]) for n in first}, random_state=seed)
+    if labels is not None:
+        map_.set_params(**{n: v for n, v in map_.target_parameters(labels).items() if n not in given})
+    return set_parameters(map_, "map", given)
 
 
 def named(learner: Any) -> str:
@@ -276,45 +236,20 @@ def named(learner: Any) -> str:
     return type(learner).__name__ + (f", {loss} loss" if loss else "")
 
 
-def by_step(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """{step: {parameter: value}} of {"step__parameter": value}. Raises ParameterError for what is none."""
-    found: dict[str, dict[str, Any]] = {step: {} for step in STEPS}
-    for name, value in given.items():
-        step, _, parameter = str(name).partition("__")
-        if step not in found or not parameter:
-            ways = ", ".join(f"{step}__NAME" for step in STEPS)
-            raise ParameterError("set", f"parameters of steps, {ways}", repr(name))
-        found[step][parameter] = value
-    return found
+def set_parameters(estimator: Any, step: str, given: Mapping[str, Any]) -> Any:
+    """Set parameters by their names in `get_params`, those of a map below another one last; each by its rule.
 
-
-def owner_of(estimator: Any, name: str, step: str) -> tuple[Any, str]:
-    """The estimator, of a map that lies on another the lower one, and its parameter that `name` stands for."""
-    *path, last = name.split("__")
-    for part in path:
-        check_known("set", part, estimator.get_params(deep=False), f"what {type(estimator).__name__} has")
-        estimator = getattr(estimator, part)
-    known = [n for n in getattr(estimator, "parameter_rules", {}) if n not in NOT_SET]
-    check_known("set", last, known, f"parameters that the {step}, {type(estimator).__name__}, has")
-    return estimator, last
-
-
-def set_parameters(estimator: Any, step: str, given: Mapping[str, Any]) -> None:
-    """Set parameters by their names in `get_params`, a map below another one before its own; each by its rule."""
+    Returns the estimator.
+    """
     for name in sorted(given, key=lambda name: name.count("__")):
-        owner, last = owner_of(estimator, name, step)
-        value = given[name]
+        owner, said, value = estimator, f"{step}__{name}", given[name]
+        *path, last = name.split("__")
+        for part in path:
+            check_known("set", part, owner.get_params(deep=False), f"what {type(owner).__name__} has")
+            owner = getattr(owner, part)
+        known = [n for n in getattr(owner, "parameter_rules", {}) if n not in NOT_SET]
+        check_known("set", last, known, f"parameters that the {step}, {type(owner).__name__}, has")
         if last == "base" and isinstance(value, str) and value in MAPS:
             value = make_map(value)
-        said = f"{step}__{name}"
-        owner.set_params(**{last: checked(_SHORT.get(said, said), value, owner.parameter_rules[last])})
-        _check_needed(owner, last, given, step)
-
-
-def _check_needed(owner: Any, name: str, given: Mapping[str, Any], step: str) -> None:
-    """Raise for a parameter that would change nothing, as another one decides that is not given so."""
-    needs = getattr(owner, "parameter_needs", {}).get(name, {})
-    values = {n: read(given[n], owner.parameter_rules[n]) if n in given else getattr(owner, n) for n in needs}
-    if needs and not any(values[other] in allowed for other, allowed in needs.items()):
-        ways = " or ".join(f"{step}__{n}={' or '.join(map(str, allowed))}" for n, allowed in needs.items())
-        raise ParameterError(f"{step}__{name}", f"given with {ways}", ", ".join(map(repr, values.values())))
+        owner.set_params(**{last: checked(OWN.get(said, said), value, owner.parameter_rules[last])})
+    return estimator

@@ -28,7 +28,7 @@ from .loaded import note_reasons
 from .making import look, planned_pipeline, prepare
 from .options import Options, takes_folds
 from .rows import Rows, around_job, open_training
-from .sample import look_at_target
+from .target import look_at_target
 
 #: What a state needs to be taken up again: that of SGD, the passes of linear models, and those of a map that learns.
 _FOLDERS = ("sgd", "passes", "subspace")
@@ -262,8 +262,6 @@ class Outputs:
         alone = [*keeping.values()] == [last] and getattr(last, "solver", "") == "auto"
         if path is None or not keeping or alone:
             return
-        if os.path.exists(path) and not os.path.isdir(path):
-            raise InputError(f"the state of the fit is kept in {path!r}, which is a file; give another out")
         ours = is_model_folder(f"{path}/job")
         if ours and self.resume:
             _check_same(read_spec(f"{path}/job"), job, f"the state in {path!r} is", "another out")

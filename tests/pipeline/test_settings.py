@@ -10,11 +10,11 @@ from distrf.errors import InputError
 from distrf.maps import RandomFourierFeatures, StreamingScaler
 from distrf.parameters import CLASS_WEIGHT, COLUMNS, FLAG, NONE, SEED, number, one_of, read, whole
 from distrf.pipeline.options import NOT_SET, Options, asked_scaler, choose_learner, unfitted_map
-from distrf.pipeline.sample import Target
+from distrf.pipeline.target import Target
 from distrf.registry import MAPS, MODELS
 from distrf.ridge.alphas import ALPHAS
 
-LABELS, NUMBERS = Target(True, 2, 10, "labels"), Target(False, 9, 10, "numbers", whole=False)
+LABELS, NUMBERS = Target(True, 2, 10, "labels"), Target(False, 9, 10, "numbers", classes=False)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,11 @@ def test_each_parameter_of_a_map_can_be_set(name):
     """To its default: the map is then that of its name alone."""
     cls, needed = MAPS[name], {"transformer": "PCA"} if name == "blockwise" else {}
     signature = inspect.signature(cls).parameters
-    given = {n: text_of(signature[n].default) for n in cls.parameter_rules if n not in (*NOT_SET, "base")}
+    given = {
+        n: text_of(signature[n].default)
+        for n in cls.parameter_rules
+        if n not in (*NOT_SET, "base", "n_components")
+    }
     given = {n: text for n, text in given.items() if "class" not in text} | needed
     made, plain = (
         {n: list(v) if isinstance(v, tuple) else v for n, v in made_map(name, **more).get_params().items()}
@@ -60,7 +64,7 @@ def test_each_parameter_of_a_map_can_be_set(name):
 def test_each_parameter_of_a_model_can_be_set(name):
     target = LABELS if MODELS[name].classifier else NUMBERS
     plain = MODELS[name].make(random_state=0)
-    apart = (*NOT_SET, "alpha", *getattr(plain, "parameter_needs", {}))
+    apart = (*NOT_SET, "alpha")
     given = {f"model__{n}": text_of(getattr(plain, n)) for n in plain.parameter_rules if n not in apart}
     made = choose_learner(Options(name, alpha="0.5", set=given), target)[0]
     assert made.get_params() == plain.set_params(alpha=0.5).get_params()
@@ -90,7 +94,7 @@ def test_steps_that_are_given_are_set_too():
         ({"n_components": "64"}, (True, "64")),
         ({"set": {"map__length_scale": "median"}}, (False, "auto")),
         ({"set": {"map__kernel": "cauchy"}}, (True, "auto")),
-        ({"set": {"map__gamma": 0.5, "map__n_components": 8}}, (False, None)),
+        ({"set": {"map__gamma": 0.5}, "n_components": 8}, (False, 8)),
         ({"map": "tefm", "set": {"map__base__length_scale": "2"}}, (False, "auto")),
         ({"map": RandomFourierFeatures(length_scale=2.0)}, (False, "auto")),
         ({"map": RandomFourierFeatures(n_components=8)}, (True, None)),
@@ -107,7 +111,10 @@ def test_what_is_set_is_not_searched(options, searched):
     [
         ({"set": ["map__kernel"]}, "set has parameters by name"),
         ({"set": {"kernel": 1}}, "set must be parameters of steps, map__NAME, .*got 'kernel'"),
-        ({"alpha": 1.0, "set": {"model__alpha": 1}}, "alpha and model__alpha of set are one option"),
+        (
+            {"alpha": 1.0, "set": {"model__alpha": 1}},
+            "without map__n_components and model__alpha, got 'model__alpha'",
+        ),
         ({"map": None, "n_components": 8}, "has no features and no parameters; leave n_components out"),
         ({"set": {"scale__divisor": 2}}, "scale__divisor needs a scaling"),
         ({"set": {"map__random_state": 3}}, "has: kernel, .*got 'random_state'"),
