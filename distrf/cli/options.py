@@ -36,7 +36,7 @@ OPTIONS: dict[str, Any] = {
     "target": _text("Column, or array of a store, to learn.", "NAME"),
     "weight": _text("Column or array of the weights of the rows.", "NAME"),
     "columns": _names("Columns to read, between commas; else all others."),
-    "kind": _pairs("Of a column: number, category, date, id or drop."),
+    "kind": _pairs("Of a column: number, category, code (both), date, id or drop."),
     "drop_missing_target": _flag("--drop-missing-target", "Leave out rows without a target."),
     "csv": _pairs("As in pandas: sep, decimal, header, encoding, ..."),
     # how rows are held out

@@ -34,6 +34,7 @@ from .options import (
     choose_learner,
     is_word,
     named,
+    takes_folds,
     unfitted_map,
 )
 from .race import Candidate, Outcome, Race
@@ -164,8 +165,8 @@ def look(
     return Known(X, told_apart(target, sample, options, split), split, sample)
 
 
-def prepare(known: Known, options: Options, as_asked: bool = False) -> tuple[Pipeline, Split | None]:
-    """The unfitted pipeline, and the split by which rows are held out; None is at random.
+def prepare(known: Known, options: Options, as_asked: bool = False) -> tuple[Pipeline, dict[str, Any]]:
+    """The unfitted pipeline, and the folds that its `fit` takes, by the names of parameters of its steps.
 
     as_asked : whether the best is judged by the map itself, and as many features as were asked for
     """
@@ -178,17 +179,23 @@ def prepare(known: Known, options: Options, as_asked: bool = False) -> tuple[Pip
     if split is not None:
         check_takes_folds(learner, map_)
         making.note("split", split.kind, split.why)
+    together = None
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
         making.note("copies", share, "each row and its copies are held out together")
+        if split is None or split.kind == "stratified":
+            together = hold_copies_together(X, options.random_state)
         # Rows that are added to stored sums later have no folds of this kind.
         if split is None and not getattr(learner, "keep_state", False):
-            split = hold_copies_together(X, options.random_state)
+            split = together
     pipeline = making.judged() if can_judge(sample) else making.simplest()
     pipeline.training_ = Training(
         tuple(making.choices), tuple(making.compared), tuple(making.warnings), candidates=making.table
     )
-    return pipeline, split
+    folds = {name: split for name, step in pipeline.steps if split is not None and takes_folds(step)}
+    if together is not None and isinstance(pipeline[0], TableEncoder):  # no copy of a row tells its target
+        folds[pipeline.steps[0][0]] = together
+    return pipeline, {f"{name}__folds": one.folds.values for name, one in folds.items()}
 
 
 def can_judge(sample: Sample) -> bool:
@@ -312,7 +319,8 @@ class _Making:
         self._size(map_, D, f"twice as many while held-out rows gain by it, up to {self.most:,}")
         if best.length is not None:
             # Columns of all rows are not those of the sample.
-            table = learned and isinstance(scaler, TableEncoder) and self.n > len(self.sample.y)
+            more = self.n > len(self.sample.y) or self.sample.copies > 0
+            table = learned and isinstance(scaler, TableEncoder) and more
             own = replace(best, metrics=()) if table else best
             near = own.near if own.metrics else 1.0
             length, why = near * best.length, f"{near * (best.multiple or 1.0):.3g} times the rule"

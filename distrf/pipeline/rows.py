@@ -88,7 +88,7 @@ class Rows:
     @property
     def description(self) -> dict[str, Any]:
         """How the rows were read, and held out: part of the spec of whatever is made from them."""
-        by = {"split": self.split, "by": self.held.get("name") or tokenize(self.held.get("by"))}
+        by = {"split": self.split, "by": (self.path and self.held.get("name")) or tokenize(self.held.get("by"))}
         split = None if self.split == "random" else by
         if self.info is None:
             found = {"data": tokenize(self.X, self.y, self.weights), "rows": self.n}
@@ -108,7 +108,8 @@ class Rows:
         """By what a model knows these rows again."""
         if self.path is None:
             return [(tokenize(self.X, self.y), self.n)]
-        return store.find_format(self.path).part_fingerprints(self.path)
+        left = {"groups": self.info.rows.groups} if getattr(self.table, "dropped", 0) else {}
+        return store.find_format(self.path).part_fingerprints(self.path, **left)
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one, as a store that is written needs them."""

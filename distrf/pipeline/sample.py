@@ -43,6 +43,8 @@ class Sample:
     copies : share of the rows that are copies of another one, with its target
     weight : of the rows, positive, 1 on average; None if all weigh alike
     folds : of the rows where they are given, numbered from 0 on, -1 if never held out; else None
+    crossing : of the rows, by which an encoder crosses the means of levels, so that no copy of a row tells its target; None is by
+        their numbers
     groups : of the rows where they are in groups that are held out whole, as numbers; else None
     """
 
@@ -52,6 +54,7 @@ class Sample:
     copies: float = 0.0
     weight: np.ndarray | None = None
     folds: np.ndarray | None = None
+    crossing: np.ndarray | None = None
     groups: np.ndarray | None = None
 
     @property
@@ -70,7 +73,8 @@ class Sample:
 
     def scaled(self, scaler: Any) -> Any:
         """The rows after a scaler that is fitted to them."""
-        given = {} if self.folds is None or not isinstance(scaler, TableEncoder) else {"folds": self.folds}
+        crossed = self.crossing is not None and isinstance(scaler, TableEncoder)
+        given = {"folds": self.crossing} if crossed else {}
         return clone(scaler).fit_transform(self.X, self.y, **given)
 
 
@@ -139,10 +143,12 @@ def read_sample(
     if split is None or split.kind == "stratified":  # else a group or a time says where copies belong
         first = first_copies(drawn, targets)
     copies = float(np.mean(first != np.arange(len(first))))
-    given = None if split is None else _numbered(marks[0][first])
-    splits = _splits(_random_folds(first, seed) if split is None else given)
+    given, drawn_folds = None if split is None else _numbered(marks[0][first]), _random_folds(first, seed)
+    splits = _splits(drawn_folds if split is None else given)
     own = None if own is None or (own == own[0]).all() else own / own.mean()
-    return Sample(drawn.astype(working_dtype(drawn.dtype)), targets, splits, copies, own, given, *marks[1:])
+    crossing = drawn_folds if copies else given
+    X = drawn.astype(working_dtype(drawn.dtype))
+    return Sample(X, targets, splits, copies, own, given, crossing, *marks[1:])
 
 
 def weigh_classes(sample: Sample, class_weight: Any) -> Sample:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -16,17 +15,17 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError, SpecMismatchError, warn
 from ..parameters import COLUMNS, FLAG, SEED, ruled
 from ..persistence import check_output, load_model, save_model
-from ..splits import SPLIT, Split
+from ..splits import SPLIT
 from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
 from ..store.csv_format import reads_csv, said_format
 from ..store.outputs import hold
 from ..store.spec import differences, to_json
 from .loaded import note_reasons
 from .making import look, planned_pipeline, prepare
-from .options import Options, takes_folds
+from .options import Options
 from .rows import Rows, around_job, open_training
 from .target import look_at_target
 
@@ -77,7 +76,7 @@ def train(
         The column of a table, or the array of a store, that holds the targets.
     sample_weight : array or Dask array of shape (n,), str or None, default=None
         Weight of each row, in the fit and in all that is judged on the way; of a table or of rows at a path also the column or
-        array that holds them, which is no column of X. Rows of weight 0 count as if they were not there.
+        array that holds them, which is no column of X. Rows of weight 0 teach and judge no model; the encodings of a table are of all rows.
     columns : sequence or None, default=None
         Columns of rows at a path that are read, by name or number. None is all but the target.
     kinds : mapping of str to str or None, default=None
@@ -175,26 +174,24 @@ def _check_given(y: Any, out: Any, resume: bool) -> None:
 
 
 def fit_prepared(
-    pipeline: Pipeline, split: Split | None, rows: Rows, y: Any, outputs: Outputs, job: dict[str, Any],
+    pipeline: Pipeline, folds: dict[str, Any], rows: Rows, y: Any, outputs: Outputs, job: dict[str, Any],
     dropped: bool, start: float,
 ) -> Pipeline:  # fmt: skip
     """Fit what `prepare` returned, say what was found wrong, and keep it with how its rows were read.
 
     Parameters
     ----------
-    pipeline, split : of `prepare`
+    pipeline, folds : of `prepare`
     rows, y : that it was made for
     outputs, job : where it is kept, and what was asked for
     dropped : whether rows without a target were to be left out
     start : when the job began
     """
     warned = pipeline.training_.warnings
-    given = {} if rows.weights is None else {"model__sample_weight": rows.weights}
-    if split is not None:
-        given |= {f"{name}__folds": split.folds.values for name, step in pipeline.steps if takes_folds(step)}
-    pipeline.fit(rows.X, y, **given)
+    weights = {} if rows.weights is None else {"model__sample_weight": rows.weights}
+    pipeline.fit(rows.X, y, **folds, **weights)
     for text in warned:
-        warnings.warn(text, BaselineWarning, stacklevel=3)
+        warn(text, BaselineWarning)
     pipeline.training_ = replace(pipeline.training_, target=rows.target, csv=said_format(), dropped=dropped)
     note_reasons(pipeline[0], rows.kinds)
     if outputs.out is not None:

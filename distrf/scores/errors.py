@@ -78,6 +78,7 @@ class ErrorSums(SizedState):
         squares, sizes = self.sums
         varies = self.spread > 0
         r2 = np.where(varies, 1.0 - squares / np.where(varies, self.spread, 1.0), squares <= 0)
+        r2 = r2 if self.weight > 0 else np.full(len(r2), np.nan)
         return {
             "r2": float(r2.mean()),
             "rmse": float(np.sqrt(squares / self.weight).mean()),

@@ -126,7 +126,7 @@ class Document:
                 f"another job writes the {self.kind} {self.path!r} at the same time; give each its own path"
             )
         for name in files.names_in(self.path):
-            if (_FILE.fullmatch(name) and name not in named) or name.endswith(".partial"):
+            if (_FILE.fullmatch(name) and name not in named) or re.fullmatch(files.PARTIAL, name):
                 files.remove(f"{self.path}/{name}")
         return records
 

@@ -22,6 +22,8 @@ from fsspec.utils import infer_compression
 
 from ..errors import DistrfError, InputError, StoreError, brief, reworded
 
+#: The names of temporary files of `write_file`.
+PARTIAL = r".*\.[0-9a-f]{32}\.partial"
 #: In a URL: a password, or what signs a query.
 _PASSWORD = re.compile(
     r"://[^/]*:[^/]*@|[?&](sig|signature|token|x-amz-signature|x-goog-signature)=", re.IGNORECASE
@@ -369,7 +371,7 @@ def require_ours(path: str, ours: Any, what: str, free: str = "") -> None:
     """
     if ours is not None:
         return
-    names = sorted(name for name in names_in(path) if not re.fullmatch(rf"{free}|.*\.partial", name))
+    names = sorted(name for name in names_in(path) if not re.fullmatch(rf"{free}|{PARTIAL}", name))
     found = "a file" if is_file(path) else str(names[:5]) + f" and {len(names) - 5:,} more" * (len(names) > 5)
     if names:
         raise StoreError(
@@ -398,4 +400,5 @@ def remove(path: str) -> None:
 def remove_partials(path: str) -> None:
     """Remove the temporary files that a killed writer left in a local folder."""
     for file in Path(path).rglob("*.partial") if is_local(path) else ():
-        file.unlink()
+        if re.fullmatch(PARTIAL, file.name):
+            file.unlink()

@@ -112,12 +112,14 @@ def _digits(values: pa.Array, name: str) -> pa.Array:
 
 def _seconds(values: pa.ChunkedArray) -> np.ndarray:
     """Seconds of dates, timestamps and times of day, the same number in all units."""
-    time = pa.types.is_time(values.type)
-    kind = pa.time64("us") if time else pa.timestamp("us", getattr(values.type, "tz", None))
-    how = pc.CastOptions(kind, allow_time_truncate=True, allow_time_overflow=True)
-    counts = values.cast(options=how).cast(pa.int64()).fill_null(0).to_numpy()
-    whole, rest = np.divmod(counts, 10**6)
-    seconds = whole + rest / 10**6
+    if pa.types.is_date(values.type):
+        values = values.cast(pa.timestamp("s" if pa.types.is_date32(values.type) else "ms"))
+    unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
+    counts = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64()).fill_null(0).to_numpy()
+    if unit == 10**9:  # as in microseconds
+        counts, unit = counts // 1000, 10**6
+    whole, rest = np.divmod(counts, unit)
+    seconds = whole + rest / unit
     seconds[values.is_null().to_numpy()] = MISSING
     return seconds
 

@@ -121,10 +121,10 @@ class TableSource(RowSource):
         return fingerprint_of_spec({"files": found, "folders": values}) if any(values) else found
 
     @classmethod
-    def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
-        """Of each file: a folder may have got more of them."""
+    def part_fingerprints(cls, path: str, groups: Sequence[Group] | None = None) -> list[tuple[str, int]]:
+        """Of each file: a folder may have got more of them. `groups` : the rows that are there; None is all of the files"""
         rows: dict[str, int] = {}
-        for group in cls.found(path, Selection()).groups:
+        for group in cls.found(path, Selection()).groups if groups is None else groups:
             rows[group.origin] = rows.get(group.origin, 0) + group.rows
         return [(cls._fingerprint(path, [file]), n) for file, n in rows.items()]
 

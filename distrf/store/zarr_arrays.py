@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +93,8 @@ class CsrArray:
     def resize(self, shape: tuple[int, ...]) -> None:
         """Remove the blocks that so many rows do not have."""
         for name in files.names_in(self.path):
-            if int(name.partition(".")[0]) * self.block_rows >= shape[0]:  # also what a killed writer left
+            block = re.match(r"\d+", name)
+            if block and int(block[0]) * self.block_rows >= shape[0]:  # also what a killed writer left
                 files.remove(f"{self.path}/{name}")
 
     def __setitem__(self, block: slice, matrix: Any) -> None:

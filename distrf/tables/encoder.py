@@ -351,7 +351,8 @@ class TableEncoder(FeatureEstimator):
         return [ColumnKind(str(name), kind, "") for name, kind in said.items()]
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
-        return rows.costs_of(self._reduction(self._planned_kinds(planned.n_features_in), rows.n, None))
+        targets = Targets(None, np.zeros(min(rows.outputs, MOST_TARGETS)))
+        return rows.costs_of(self._reduction(self._planned_kinds(planned.n_features_in), rows.n, targets))
 
     def facts(self) -> dict[str, Any]:
         return {"columns": self.columns_}

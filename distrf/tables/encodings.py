@@ -91,6 +91,7 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
                 facts |= {"low": known.low, "high": known.high, "unread": known.unread}
             if made and levels is not None and levels_tell(levels, summary):
                 facts["encoding"] += f", means of the target, {len(levels.codes):,} levels"
+                facts["exact"] = True
                 made = (*made, _target_means(j, levels.codes, levels.sums, summary, choices.crossing))
             encoded.append((facts, made))
         elif levels is not None:

@@ -110,7 +110,10 @@ def infer_kinds(
         else:
             kind, why, lost = _guess(column, fact, rows)
             if kind == "number" and fact.integers and fact.distinct < _ID_SHARE * fact.present:
-                kind = "code"
+                kind, why = (
+                    "code",
+                    f"whole numbers, {fact.distinct:,} values in {fact.present:,} rows looked at",
+                )
         found = fact.found if kind in ("number", "code", "date", "clock") else None
         if found is not None:
             column, why = replace(column, base=found.base, form=found.form), found.words
@@ -160,12 +163,13 @@ def _caution(column: ColumnType, kind: str, fact: ColumnFacts) -> str:
     if fact.found is None or not column.form or not (fact.found.stray or fact.found.doubt):
         return ""
     stray = f"not {fact.found.stray[:60]!r}: such texts count as missing" if fact.found.stray else ""
-    doubts = " and ".join(filter(None, [stray, fact.found.doubt]))
+    doubt = "" if kind == "code" and fact.found.doubt == CODES else fact.found.doubt
+    doubts = " and ".join(filter(None, [stray, doubt]))
     otherwise = f"say kinds={ {column.name: 'category'} } for levels"
-    if fact.found.doubt:
+    if doubt:
         numbers = f"{otherwise}, 'number' for numbers"
-        otherwise = numbers if fact.found.doubt == CODES else f"write it otherwise, or {otherwise}"
-    return f"column {column.name!r} is {fact.found.words}, but {doubts}; {otherwise}"
+        otherwise = numbers if doubt == CODES else f"write it otherwise, or {otherwise}"
+    return f"column {column.name!r} is {fact.found.words}, but {doubts}; {otherwise}" if doubts else ""
 
 
 def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:

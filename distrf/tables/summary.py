@@ -21,7 +21,7 @@ from .frequent import FrequentCodes
 #: Rows of the sample from which quantiles are taken, at most and, of wide rows, at least; and its bytes.
 _MOST_ROWS, _FEWEST_ROWS, _SAMPLE_BYTES = 100_000, 1024, 2**25
 #: Bytes of the levels of all columns, and the levels of a column at least and at most.
-_BYTES, _FEWEST, _MOST = 2**25, 256, 2**16
+_BYTES, _FEWEST, _MOST = 2**25, 32, 2**16
 _DAY = 86_400.0
 #: Rows of a block of rows in memory.
 _BLOCK_ROWS = 2**17

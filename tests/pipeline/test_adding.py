@@ -184,3 +184,19 @@ def test_wide_rows_without_a_map_keep_their_sums(rng, monkeypatch):
     model = distrf.train(X[:200], y[:200], map=None, model=StreamingRidge(keep_state=True))
     added = distrf.add_rows(model, X[200:], y[200:])
     np.testing.assert_allclose(added.predict(X), y, atol=0.05)
+
+
+@pytest.mark.filterwarnings("ignore:.*rows have no target:distrf.tables.kinds.ColumnWarning")
+@pytest.mark.parametrize("later", ["a", "z"])
+def test_rows_without_a_target_are_in_no_part(later, tmp_path, rng):
+    """Parts are counted as they are read: of a file before or behind the first one, all rows with a target are added, once."""
+    for n, name in ((500, "m"), (300, later)):
+        frame = pd.DataFrame({"a": rng.normal(size=n)})
+        frame["y"] = frame["a"] + 0.1 * rng.normal(size=n)
+        frame.loc[::5, "y"] = np.nan
+        (tmp_path / "rows").mkdir(exist_ok=True)
+        frame.to_parquet(tmp_path / f"rows/{name}.parquet")
+        if name == "m":
+            given = {"drop_missing_target": True, "map": None, "set": {"model__keep_state": True}}
+            distrf.train(tmp_path / "rows", target="y", out=tmp_path / "model", **given)
+    assert distrf.add_rows(tmp_path / "model", tmp_path / "rows")[-1].state_.rows == 400 + 240
