@@ -6,7 +6,6 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -35,8 +34,6 @@ from .table_schema import (
 )
 from .text_forms import NUMBER
 
-Block = tuple[tuple[Group, ...], int, int]  # its groups, its first row, the row after its last
-
 
 class Layout(NamedTuple):
     """The columns of X: their names, the schema of the whole table, the dtype of X, and how coded rows are read."""
@@ -57,8 +54,6 @@ class TableSource(RowSource):
     ----------
     rows : TableRows
         Reads all groups.
-    cuts : tuple of (groups, int, int)
-        The groups, the first row and the row after the last of each block.
     schema : pyarrow.Schema
         Of the table; where files differ in columns that are not chosen, of the first file that has it.
     dropped : int
@@ -70,7 +65,6 @@ class TableSource(RowSource):
     endings: ClassVar[tuple[str, ...]] = file_lists.PARQUET
 
     rows: TableRows
-    cuts: tuple[Block, ...]
     schema: pa.Schema
     dropped: int = 0
 
@@ -102,21 +96,17 @@ class TableSource(RowSource):
         if selection.labelled and selection.target:
             rows = _labelled(rows, selection.target)
             groups = rows.groups
-        cuts = cut_blocks(groups, len(layout.names) * dtype.itemsize, selection)
         source = cls(
             path=path, shape=(groups[-1].last, len(layout.names)), dtype=dtype, columns=layout.names,
-            block_lengths=tuple(last - first for _, first, last in cuts), target=selection.target, rows=rows, cuts=cuts,
-            schema=layout.schema, dropped=place.groups[-1].last - groups[-1].last,
+            block_lengths=cut_blocks(groups, len(layout.names) * dtype.itemsize, selection), target=selection.target,
+            rows=rows, schema=layout.schema, dropped=place.groups[-1].last - groups[-1].last,
         )  # fmt: skip
         return source if layout.coded is None else source.coded_as(layout.coded)
 
     @classmethod
-    def fingerprint(cls, path: str) -> str:
-        """Of the sizes and edges of all files, and of what their folders stand for."""
-        return cls._fingerprint(path, cls.files(path))
-
-    @classmethod
-    def _fingerprint(cls, path: str, names: Sequence[str]) -> str:
+    def fingerprint(cls, path: str, names: Sequence[str] | None = None) -> str:
+        """Of the sizes and edges of all files, or of those of some names, and of what their folders stand for."""
+        names = cls.files(path) if names is None else names
         found, values = fingerprint_of_files(names), file_lists.folder_values(names, path)
         return fingerprint_of_spec({"files": found, "folders": values}) if any(values) else found
 
@@ -126,7 +116,7 @@ class TableSource(RowSource):
         rows: dict[str, int] = {}
         for group in cls.found(path, Selection()).groups:
             rows[group.origin] = rows.get(group.origin, 0) + group.rows
-        return [(cls._fingerprint(path, [file]), n) for file, n in rows.items()]
+        return [(cls.fingerprint(path, [file]), n) for file, n in rows.items()]
 
     @classmethod
     def facts(cls, path: str) -> dict[str, Any]:
@@ -135,11 +125,6 @@ class TableSource(RowSource):
         columns = {field.name: str(field.type) for field in merged(place.schemas)[0]}
         rows = sum(group.rows for group in place.groups)
         return {"kind": cls.kind.lower(), "rows": rows, "row_groups": len(place.groups), "columns": columns}
-
-    @property
-    def coded(self) -> TableSchema | None:
-        """How the columns of X are read as coded rows; None where X is numbers as they are."""
-        return self.rows.coded
 
     def coded_as(self, schema: TableSchema) -> Self:
         """The same blocks as coded rows of other columns, or of columns that are read as something else.
@@ -180,8 +165,17 @@ class TableSource(RowSource):
         """The target column; text takes one pass to find its width."""
         if self.target is None:
             return None
-        width = max((len(name) for name in self._texts or []), default=1)
-        return self._column(self.target, target_dtype(self.schema.field(self.target).type, max(1, width)))
+        texts, kind = None, self.schema.field(self.target).type
+        if is_text(value_type(kind)):
+            rows, found = self._column(self.target, np.dtype(object)).rows, set[str]()
+            for part in rows.parts(0, self.shape[0], 2**20):
+                column = part.table.column(self.target)
+                if column.null_count:
+                    raise rows.null_fault(part, self.target)
+                found.update(pc.unique(decoded(column)).to_pylist())
+            texts = sorted(found)
+        width = max(map(len, texts or ()), default=1)
+        return replace(self._column(self.target, target_dtype(kind, max(1, width))), classes=texts)
 
     def _column(self, name: str, dtype: np.dtype, missing: bool = False) -> Self:
         rows = replace(self.rows, columns=(name,), dtype=dtype.str, missing=missing, vector=True, coded=None)
@@ -197,31 +191,17 @@ class TableSource(RowSource):
         wide = exact and (decimals or kind in (pa.int64(), pa.uint64()))  # float64 rounds them
         return self._column(name, np.dtype(object if is_text(kind) or wide else np.float64), missing=True)
 
-    def text_classes(self) -> list[str] | None:
-        """The sorted distinct texts of the target, by one pass over that column; None for other targets."""
-        return self._texts
-
-    @cached_property
-    def _texts(self) -> list[str] | None:
-        if self.target is None or not is_text(value_type(self.schema.field(self.target).type)):
-            return None
-        found: set[str] = set()
-        rows = self._column(self.target, np.dtype(object)).rows
-        for part in rows.parts(0, self.shape[0], 2**20):
-            column = part.table.column(self.target)
-            if column.null_count:
-                raise rows.null_fault(part, self.target)
-            found.update(pc.unique(decoded(column)).to_pylist())
-        return sorted(found)
-
     def read(self, first: int, last: int) -> np.ndarray:
         """Rows ``first:last``; see `TableRows.read`."""
         return self.rows.read(first, last)
 
     def blocks(self) -> Iterator[tuple[TableRows, int, int]]:
         """For each block a reader of its groups."""
-        for groups, first, last in self.cuts:
-            yield replace(self.rows, groups=groups), first, last
+        groups = self.rows.groups
+        starts, ends = [group.first for group in groups], [group.last for group in groups]
+        for _, first, last in super().blocks():
+            having = groups[bisect_right(ends, first) : bisect_left(starts, last)]
+            yield replace(self.rows, groups=having), first, last
 
     def stream(self, target: Any, block_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """X and target in blocks, each group decoded once.
@@ -300,12 +280,8 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
             f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with columns=, name the target "
             "with target=, say decimal=',' of decimal commas, or train on the table as it is: `distrf train` encodes its columns"
         )
-    return Layout(names, schema, common_dtype(kinds), None)
-
-
-def common_dtype(kinds: Sequence[pa.DataType]) -> np.dtype:
-    """The dtype of X for columns of these types: float64 for decimals, doubles and integers above 16 bits, else float32."""
-    return np.result_type(np.float32, *map(target_dtype, kinds))
+    # float64 for decimals, doubles and integers above 16 bits, else float32
+    return Layout(names, schema, np.result_type(np.float32, *map(target_dtype, kinds)), None)
 
 
 def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str]:
@@ -371,7 +347,7 @@ def require_columns(path: str, schema: pa.Schema, names: Sequence[str]) -> None:
         )
 
 
-def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) -> tuple[Block, ...]:
+def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) -> tuple[int, ...]:
     """Blocks of the wanted size; by default near 32 MiB.
 
     Groups are joined, and cut into equal blocks if larger than the wanted size by a quarter (by default: four times as
@@ -387,7 +363,8 @@ def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) 
 
     Returns
     -------
-    tuple of (groups, int, int)
+    tuple of int
+        The rows of each block.
 
     Raises
     ------
@@ -407,7 +384,4 @@ def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) 
             size = -(-group.rows // -(-group.rows // rows))
             edges += [*range(group.first + size, group.last, size), group.last]
     edges = edges[: edges.index(n)] if n in edges else edges
-    # of each block the groups that have rows of it
-    starts, ends = [group.first for group in groups], [group.last for group in groups]
-    blocks = itertools.pairwise([*edges, n])
-    return tuple((tuple(groups[bisect_right(ends, a) : bisect_left(starts, b)]), a, b) for a, b in blocks)
+    return tuple(last - first for first, last in itertools.pairwise([*edges, n]))

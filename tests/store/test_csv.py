@@ -53,7 +53,7 @@ def test_types_and_missing_words_are_those_of_pandas(tmp_path):
         "z": pa.array([at, None], pa.timestamp("s", "UTC")), "c": [at.time(), None], "t": ["a", None], "e": pa.nulls(2),
         "h": ["0x1F", "0x2A"], "q": [1, 2], "n": ["007", "10"],
     })  # fmt: skip
-    np.testing.assert_array_equal(read(path), coded(table, open_source(path, Selection(coded=True)).coded))
+    np.testing.assert_array_equal(read(path), coded(table, open_source(path, Selection(coded=True)).rows.coded))
     assert set(csv_source.NULLS) == pd._libs.parsers.STR_NA_VALUES
 
 
