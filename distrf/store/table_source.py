@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -16,7 +17,7 @@ from ..errors import InputError, StoreError, did_you_mean, warn
 from . import file_lists
 from .row_source import BLOCK_BYTES, RowSource, Selection
 from .spec import fingerprint_of_files, fingerprint_of_spec
-from .table_reader import Found, Group, TableRows, found_in
+from .table_reader import Group, TableRows, found_in
 from .table_schema import (
     TableSchema,
     base_of,
@@ -26,6 +27,7 @@ from .table_schema import (
     is_text,
     listed,
     merged,
+    null_error,
     require_distinct,
     row_labels,
     schema_of,
@@ -79,27 +81,27 @@ class TableSource(RowSource):
         return file_lists.list_files(path, cls.endings, cls.kind)
 
     @classmethod
-    def found(cls, path: str, selection: Selection) -> Found:
-        """What is at a path, by the footers of the files."""
+    def found(cls, path: str, selection: Selection) -> tuple[TableRows, list[tuple[str, pa.Schema]]]:
+        """What is at a path; see `found_in`."""
         names = cls.files(path)
         return found_in(path, names, names)
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> Self:
         """Look at the files, choose columns and cut the rows into blocks (see `cut_blocks`)."""
-        place = cls.found(path, selection)
-        if not (groups := place.groups):
+        rows, schemas = cls.found(path, selection)
+        if not (n := sum(group.rows for group in rows.groups)):
             raise StoreError(f"{path!r} has no rows; give files that have some")
-        layout = lay_out(path, place.schemas, selection)
+        layout = lay_out(path, schemas, selection)
         dtype = layout.dtype
-        rows = TableRows(groups=groups, columns=tuple(layout.names), dtype=dtype.str, lists=place.lists)
+        rows = replace(rows, columns=tuple(layout.names), dtype=dtype.str)
         if selection.labelled and selection.target:
             rows = _labelled(rows, selection.target)
-            groups = rows.groups
+        groups = rows.groups
         source = cls(
             path=path, shape=(groups[-1].last, len(layout.names)), dtype=dtype, columns=layout.names,
             block_lengths=cut_blocks(groups, len(layout.names) * dtype.itemsize, selection), target=selection.target,
-            rows=rows, schema=layout.schema, dropped=place.groups[-1].last - groups[-1].last,
+            rows=rows, schema=layout.schema, dropped=n - groups[-1].last,
         )  # fmt: skip
         return source if layout.coded is None else source.coded_as(layout.coded)
 
@@ -114,17 +116,17 @@ class TableSource(RowSource):
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
         """Of each file: a folder may have got more of them."""
         rows: dict[str, int] = {}
-        for group in cls.found(path, Selection()).groups:
+        for group in cls.found(path, Selection())[0].groups:
             rows[group.origin] = rows.get(group.origin, 0) + group.rows
         return [(cls.fingerprint(path, [file]), n) for file, n in rows.items()]
 
     @classmethod
     def facts(cls, path: str) -> dict[str, Any]:
         """The format, rows, and the type of every column."""
-        place = cls.found(path, Selection())
-        columns = {field.name: str(field.type) for field in merged(place.schemas)[0]}
-        rows = sum(group.rows for group in place.groups)
-        return {"kind": cls.kind.lower(), "rows": rows, "row_groups": len(place.groups), "columns": columns}
+        (found, schemas), kind = cls.found(path, Selection()), cls.kind.lower()
+        columns = {field.name: str(field.type) for field in merged(schemas)[0]}
+        rows = sum(group.rows for group in found.groups)
+        return {"kind": kind, "rows": rows, "row_groups": len(found.groups), "columns": columns}
 
     def coded_as(self, schema: TableSchema) -> Self:
         """The same blocks as coded rows of other columns, or of columns that are read as something else.
@@ -158,7 +160,7 @@ class TableSource(RowSource):
             column = decoded(part.table.column(0))
             row = pc.index(pc.match_substring_regex(column, NUMBER), pa.scalar(False)).as_py()
             if row >= 0:
-                return f"{part.where}: {names[0]!r} has {column[row].as_py()[:60]!r} in row {part.first + row + 1:,}"
+                return f"{part.group.where}: {names[0]!r} has {column[row].as_py()[:60]!r} in row {part.first + row + 1:,}"
         return ""
 
     def target_source(self) -> Self | None:
@@ -171,7 +173,7 @@ class TableSource(RowSource):
             for part in rows.parts(0, self.shape[0], 2**20):
                 column = part.table.column(self.target)
                 if column.null_count:
-                    raise rows.null_fault(part, self.target)
+                    raise null_error(column, self.target, part.group.where, part.first)
                 found.update(pc.unique(decoded(column)).to_pylist())
             texts = sorted(found)
         width = max(map(len, texts or ()), default=1)
@@ -225,15 +227,12 @@ class TableSource(RowSource):
 
 def _labelled(rows: TableRows, target: str) -> TableRows:
     """A reader of the rows that have a target, after one pass over that column."""
-    counts, ends = np.zeros(len(rows.groups), int), [group.last for group in rows.groups]
-    for part in replace(rows, columns=(target,), labelled=target).parts(0, ends[-1], 2**20):
-        counts[bisect_right(ends, part.first)] += len(part.table)
-    firsts = (np.cumsum(counts) - counts).tolist()
-    left = [
-        group._replace(first=first, rows=count)
-        for group, first, count in zip(rows.groups, firsts, counts.tolist(), strict=True)
-        if count
-    ]
+    counts, left, first = Counter[Group](), list[Group](), 0
+    for part in replace(rows, columns=(target,), labelled=target).parts(0, rows.groups[-1].last, 2**20):
+        counts[part.group] += len(part.table)
+    for group, count in counts.items():
+        left.append(group._replace(first=first, rows=count))
+        first += count
     if not left:
         raise InputError(f"no row has a target: column {target!r} is empty; give another target")
     return replace(rows, groups=tuple(left), labelled=target)

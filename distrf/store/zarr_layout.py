@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -196,11 +196,6 @@ class StoreInfo:
     def file(self) -> str:
         """The name of the file of its document."""
         return PARTS if self.kind == "parts" else ZARR if self.first_row is None else APPEND
-
-    def blocks(self) -> Iterator[tuple[int, int, int]]:
-        """``(index, start, stop)`` of every block."""
-        for index in range(self.n_blocks):
-            yield index, *self.bounds(index)
 
     def mark(self, index: int) -> str:
         """The file in the store that says that a block is finished; a part file says it itself."""

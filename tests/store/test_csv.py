@@ -253,7 +253,7 @@ def test_na_may_be_a_class(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x,y\n1,NA\n2,EU\n,NA\n")
     assert run(open_table(path, target="y", keep_default_na=False).y).tolist() == ["NA", "EU", "NA"]
-    with pytest.raises(InputError, match="say keep_default_na=False where a word such as NA is a class"):
+    with pytest.raises(InputError, match="say keep_default_na=False where a word of CSV such as NA is a class"):
         open_table(path, target="y")
 
 
