@@ -135,15 +135,10 @@ def ingest(
     selection = Selection(
         target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
     )
-    given = {
-        "columns": columns,
-        "block_rows": block_rows,
-        "dtype": dtype,
-        "n_features": n_features,
-        "overwrite": overwrite or None,
-    }
-    if append and (said := [name for name, value in given.items() if value is not None]):
-        raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
+    if append and (overwrite or not all(one is None for one in (columns, block_rows, dtype, n_features))):
+        raise InputError(
+            "append=True adds rows as the store has them; leave out columns, block_rows, dtype, n_features and overwrite"
+        )
     check_apart(out, [source])
     with hold(out):
         existing_store(out)  # refuses a path that holds something else
@@ -178,10 +173,9 @@ def _create(
     spec: dict[str, Any] = {
         "source": _part(source, selection, order),
         "columns": None if selection.columns is None else list(selection.columns),
+        "zero_based": getattr(X, "zero_based", None),  # how text is read, for an append
+        "csv": said_format(),
     }
-    # How text is read, for an append.
-    how = {"zero_based": getattr(X, "zero_based", None), "csv": said_format() or None}
-    spec |= {name: value for name, value in how.items() if value is not None}
     if block_rows is None:
         row_bytes = max(1, X.nbytes // max(1, n) if sparse else d * dtype.itemsize)
         near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // row_bytes, max(4096, n // 16)))
@@ -198,7 +192,7 @@ def _append(source: str, out: str, selection: Selection, order: int | None) -> S
     old = writer.appendable(out)
     spec, svmlight, counted = old.spec, SvmlightSource.recognises(source), selection.zero_based
     if counted is None and svmlight:
-        if "zero_based" not in spec:
+        if spec.get("zero_based") is None:
             raise InputError(
                 f"{old.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
                 "zero_based=True or False"
