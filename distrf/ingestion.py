@@ -31,7 +31,7 @@ from .store.formats import find_format, open_source, read_as
 from .store.matrix_files import SvmlightSource
 from .store.outputs import check_apart, hold
 from .store.row_source import RowSource, Selection, joined
-from .store.spec import content_of_files
+from .store.spec import content_of_files, fingerprint_of_spec
 from .store.writer import existing_store
 from .store.zarr_arrays import open_nodes
 from .store.zarr_layout import StoreInfo
@@ -44,7 +44,8 @@ FAN_OUT = 64
 
 #: Words, row numbers, X, and y where there is one.
 _Record = list[Any]
-Pieces = Generator[tuple[Any, np.ndarray | None], None, None]
+#: The arrays of a store for some rows: X, and y where there is one.
+Pieces = Generator[Sequence[Any], None, None]
 
 
 # Its keyword-only parameters are options of the command too.
@@ -134,15 +135,10 @@ def ingest(
     selection = Selection(
         target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
     )
-    given = {
-        "columns": columns,
-        "block_rows": block_rows,
-        "dtype": dtype,
-        "n_features": n_features,
-        "overwrite": overwrite or None,
-    }
-    if append and (said := [name for name, value in given.items() if value is not None]):
-        raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
+    if append and (overwrite or not all(one is None for one in (columns, block_rows, dtype, n_features))):
+        raise InputError(
+            "append=True adds rows as the store has them; leave out columns, block_rows, dtype, n_features and overwrite"
+        )
     check_apart(out, [source])
     with hold(out):
         existing_store(out)  # refuses a path that holds something else
@@ -153,11 +149,10 @@ def ingest(
 
 def _part(source: str, selection: Selection, order: int | None) -> dict[str, Any]:
     """What tells the rows of a source from others: of an archive those of a split."""
-    split = "" if selection.split is None else f" {selection.split}"
+    found = find_format(source).fingerprint(source), content_of_files(file_lists.all_files(source))
     return {
         "name": os.path.basename(source),
-        "fingerprint": f"{find_format(source).fingerprint(source)}{split}",
-        "content": content_of_files(file_lists.all_files(source)),
+        "fingerprint": fingerprint_of_spec([*found, selection.split]),
         "target": selection.target,
         "shuffle": None if order is None else {"seed": order},
     }
@@ -168,8 +163,9 @@ def _create(
     dtype: Any, block_rows: int | None, overwrite: bool,
 ) -> StoreInfo:  # fmt: skip
     """Write the rows of a table as a row store, or go on with it."""
-    X, y = _opened(source, selection)
-    (n, d), dtype, classes = X.shape, np.dtype(dtype or X.dtype), X.text_classes()
+    X = open_source(source, selection)
+    y = X.target_source()
+    (n, d), dtype, classes = X.shape, np.dtype(dtype or X.dtype), _classes(y)
     sparse = X.sparse and 4 * X.nbytes <= n * d * (X.dtype.itemsize + 4)
     arrays: dict[str, Any] = {"X": ((d,), dtype)}
     if y is not None:
@@ -177,10 +173,9 @@ def _create(
     spec: dict[str, Any] = {
         "source": _part(source, selection, order),
         "columns": None if selection.columns is None else list(selection.columns),
+        "zero_based": getattr(X, "zero_based", None),  # how text is read, for an append
+        "csv": said_format(),
     }
-    # How text is read, for an append.
-    how = {"zero_based": getattr(X, "zero_based", None), "csv": said_format() or None}
-    spec |= {name: value for name, value in how.items() if value is not None}
     if block_rows is None:
         row_bytes = max(1, X.nbytes // max(1, n) if sparse else d * dtype.itemsize)
         near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // row_bytes, max(4096, n // 16)))
@@ -197,7 +192,7 @@ def _append(source: str, out: str, selection: Selection, order: int | None) -> S
     old = writer.appendable(out)
     spec, svmlight, counted = old.spec, SvmlightSource.recognises(source), selection.zero_based
     if counted is None and svmlight:
-        if "zero_based" not in spec:
+        if spec.get("zero_based") is None:
             raise InputError(
                 f"{old.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
                 "zero_based=True or False"
@@ -208,27 +203,24 @@ def _append(source: str, out: str, selection: Selection, order: int | None) -> S
     selection = replace(selection, target=target, columns=columns, zero_based=counted, n_features=width)
     read_as(spec.get("csv", {}), source)
     part = _part(source, selection, order)  # before it is read
-    X, y = _opened(source, selection)
-    n, classes = X.shape[0], X.text_classes()
+    X = open_source(source, selection)
+    y = X.target_source()
+    n, classes = X.shape[0], _classes(y)
     _check_alike(old, X, y, classes)
     parts = spec.get("parts") or [{"fingerprint": old.versions[0], "rows": old.n_rows}]
-    for other in (spec.get("source") or {"fingerprint": None}, *parts):
-        if other["fingerprint"] == part["fingerprint"] and other.get("content") in (None, part["content"]):
-            raise SpecMismatchError(f"{out!r} has these rows already, and would have them twice; append others")
+    if part["fingerprint"] in {other.get("fingerprint") for other in (spec.get("source") or {}, *parts)}:
+        raise SpecMismatchError(f"{out!r} has these rows already, and would have them twice; append others")
     spec = spec | {"parts": [*parts, {**part, "rows": n}]}
     classes = None if classes is None else list(dict.fromkeys([*(old.classes or ()), *classes]))
     longer = replace(old, n_rows=old.n_rows + n, spec=spec, classes=classes)
     return _write(X, y, writer.begin_append(out, longer), order)
 
 
-def _opened(path: str, selection: Selection) -> tuple[RowSource, RowSource | None]:
-    """Rows and their targets."""
-    X = open_source(path, selection)
-    y = X.target_source()
-    for source in (X, y):
-        if source is not None:
-            source.check_missing()
-    return X, y
+def _classes(y: RowSource | None) -> list[str] | None:
+    """The sorted texts of a target, by one pass over it where its source does not know them; None for other targets."""
+    if y is None or y.dtype.kind != "U":
+        return None
+    return sorted(y.classes or set().union(*(np.unique(rows.read(a, b)).tolist() for rows, a, b in y.blocks())))
 
 
 def _check_alike(old: StoreInfo, X: RowSource, y: RowSource | None, classes: list[str] | None) -> None:
@@ -254,9 +246,9 @@ def _write(X: RowSource, y: RowSource | None, info: StoreInfo, seed: int | None)
         if seed is not None:
             pieces = shuffled(pieces, X.nbytes + 16 * n, seed, scratch_of(info.path))
         with closing(_with_old_rows(info, pieces)) as pieces:
-            for index, (rows, targets) in enumerate(reblock(pieces, info.block_rows), info.first_block):
+            for index, arrays in enumerate(reblock(pieces, info.block_rows), info.first_block):
                 if index in pending:
-                    block = {"X": rows} if targets is None else {"X": rows, "y": targets}
+                    block = dict(zip(info.arrays, arrays, strict=True))
                     writer.write_block(info.path, index, block, store_id=info.id)
                 if listener is not None:
                     listener(label, info.bounds(index)[1] - (info.first_row or 0), n)
@@ -293,7 +285,7 @@ def _pieces(source: RowSource, labels: RowSource | None, info: StoreInfo) -> Pie
         if y is not None and (bad := first_not_finite(y)):
             raise InputError(f"targets must be finite; row {row + bad[0]} has NaN or infinity; remove the row")
         row += X.shape[0]
-        yield X, y
+        yield [X] if y is None else [X, y]
     if row != source.shape[0]:
         raise InputError(
             f"the source changed while it was read: {source.shape[0]} rows were counted, {row} were read; start again"
@@ -305,32 +297,30 @@ def _with_old_rows(info: StoreInfo, pieces: Pieces) -> Pieces:
     start, stop = info.first_block * info.block_rows, info.first_row or 0
     if start < stop:
         with files.reading(info.path, "rows of a store"):
-            old: Any = {name: node[start:stop] for name, node in open_nodes(info).items()}
-        yield old["X"], old.get("y")
+            old: list[Any] = [node[start:stop] for node in open_nodes(info).values()]
+        yield old
     with closing(pieces):
         yield from pieces
 
 
-def reblock(pieces: Pieces, block_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
+def reblock(pieces: Pieces, block_rows: int) -> Iterator[Sequence[Any]]:
     """Pieces of any size as blocks of `block_rows` rows, the last one shorter."""
+    held: list[Sequence[Any]] = []
+    left = block_rows
+    for piece in pieces:
+        while piece[0].shape[0]:
+            held.append([array[:left] for array in piece])
+            piece = [array[left:] for array in piece]
+            left -= held[-1][0].shape[0]
+            if not left:
+                yield _joined(held)
+                held, left = [], block_rows
+    if held:
+        yield _joined(held)
 
-    def block() -> tuple[Any, np.ndarray | None]:
-        rows, labels = zip(*waiting, strict=True)
-        return joined(rows), None if labels[0] is None else joined(labels)
 
-    waiting: list[tuple[Any, np.ndarray | None]] = []
-    count = 0
-    for X, y in pieces:
-        while X.shape[0]:
-            taken = min(block_rows - count, X.shape[0])
-            waiting.append((X[:taken], None if y is None else y[:taken]))
-            X, y = X[taken:], None if y is None else y[taken:]
-            count += taken
-            if count == block_rows:
-                yield block()
-                waiting, count = [], 0
-    if waiting:
-        yield block()
+def _joined(pieces: Sequence[Sequence[Any]]) -> list[Any]:
+    return [joined(arrays) for arrays in zip(*pieces, strict=True)]
 
 
 def shuffled(pieces: Pieces, n_bytes: int, seed: int, folder: str) -> Pieces:
@@ -338,7 +328,7 @@ def shuffled(pieces: Pieces, n_bytes: int, seed: int, folder: str) -> Pieces:
 
     Parameters
     ----------
-    pieces : iterator of (X, y)
+    pieces : iterator of the arrays of some rows
     n_bytes : int
         Of all rows, about.
     seed : int
@@ -347,22 +337,22 @@ def shuffled(pieces: Pieces, n_bytes: int, seed: int, folder: str) -> Pieces:
 
     Yields
     ------
-    (X, y)
+    list of arrays
     """
 
     def records() -> Iterator[_Record]:
         row = 0
-        for X, y in pieces:
-            last = row + X.shape[0]
-            yield [row_words(seed, row, last), np.arange(row, last), X, *([] if y is None else [y])]
+        for piece in pieces:
+            last = row + piece[0].shape[0]
+            yield [row_words(seed, row, last), np.arange(row, last), *piece]
             row = last
 
     files.remove(folder)  # what a killed process left
     os.makedirs(folder)
     try:
-        for words, numbers, X, *labels in _sorted(records(), n_bytes, (0, 1 << 64), f"{folder}/0"):
+        for words, numbers, *arrays in _sorted(records(), n_bytes, (0, 1 << 64), f"{folder}/0"):
             order = np.lexsort((numbers, words))
-            yield X[order], labels[0][order] if labels else None
+            yield [array[order] for array in arrays]
     finally:
         files.remove(folder)
 
@@ -373,7 +363,7 @@ def _sorted(records: Iterator[_Record], n_bytes: int, words: tuple[int, int], pl
     if n_bytes <= 2 * BUCKET_BYTES or high - low < FAN_OUT:
         found = list(records)
         if found:
-            yield [joined(arrays) for arrays in zip(*found, strict=True)]
+            yield _joined(found)
         return
     count = min(FAN_OUT, -(-n_bytes // BUCKET_BYTES))
     edges = [low + (high - low) * b // count for b in range(count + 1)]

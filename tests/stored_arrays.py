@@ -20,7 +20,8 @@ def fill(path, arrays, block_rows=10, *, overwrite=False, **options):
     options = {"kind": "rows", "spec": {}, **options}
     holds = StoreInfo.of(tails, n, block_rows, sparse=sparse, **options)
     store = create(path, holds, overwrite=overwrite)
-    for index, start, stop in store.blocks():
+    for index in range(store.n_blocks):
+        start, stop = store.bounds(index)
         write_block(path, index, {name: a[start:stop] for name, a in arrays.items()}, store_id=store.id)
     return finish(path, store_id=store.id)
 

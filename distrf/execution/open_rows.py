@@ -89,9 +89,6 @@ def open_rows(
             left = [name for name in source.columns or () if name != weight]
             source = open_source(place, replace(selection, columns=left))
     labels = source.target_source()
-    for opened in (source, labels, weights):
-        if opened is not None:
-            opened.check_missing()
     names = source.columns if isinstance(source, TableSource) else columns
     reading = {"path": source.path, "target": target, "columns": None if names is None else list(names)}
     X = noted(lazy_rows(source), reading=reading)

@@ -234,7 +234,7 @@ def open_table(
 
 def _open_files(path: str | os.PathLike[str], selection: Selection) -> Table:
     source = formats.open_source(path, selection)
-    if not isinstance(source, TableSource) or source.coded is None:
+    if not isinstance(source, TableSource) or source.rows.coded is None:
         raise InputError(
             f"a table is Parquet or CSV; {source.path!r} is read by {type(source).__name__}; open it with open_rows"
         )
@@ -242,11 +242,11 @@ def _open_files(path: str | os.PathLike[str], selection: Selection) -> Table:
 
 
 def _table_of(source: TableSource) -> Table:
-    assert source.coded is not None
+    assert source.rows.coded is not None
     labels = source.target_source()
     y = None if labels is None else lazy_rows(labels)
     place = _Files(source.block_lengths, source.schema, source)
-    return Table(source.coded, y, source.shape[0], source.target, source.path, place, source.dropped)
+    return Table(source.rows.coded, y, source.shape[0], source.target, source.path, place, source.dropped)
 
 
 def _open_frame(data: Any, selection: Selection) -> Table:

@@ -134,7 +134,7 @@ def _write(info: store.StoreInfo, arrays: dict[str, da.Array], label: str) -> Wr
     """Write the pending blocks of a store, and finish it."""
     pending = info.pending
     if pending:
-        lengths = tuple(stop - start for _, start, stop in info.blocks())
+        lengths = tuple(stop - start for start, stop in map(info.bounds, range(info.n_blocks)))
         cut = [a.rechunk({0: lengths}, method="tasks") for a in arrays.values()]
         reduction = _StoreReduction(info.path, info.id, tuple(arrays), info.block_rows)
         _write_blocks(reduction, cut, pending, label)

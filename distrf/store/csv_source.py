@@ -27,8 +27,9 @@ from . import file_lists, files
 from .csv_format import BLANKS, USUAL, CsvFormat, current_format, said_format
 from .row_source import Selection
 from .spec import fingerprint_of_spec
+from .table_reader import TableRows, found_in
 from .table_schema import TableSchema, base_of, common_type, is_number, is_text, merged
-from .table_source import Found, TableSource, found_in
+from .table_source import TableSource
 from .text_forms import NUMBER
 
 #: Values that are missing: the words of pandas, quoted or not.
@@ -64,7 +65,7 @@ class CsvSource(TableSource):
         return said or super().recognises(path)
 
     @classmethod
-    def found(cls, path: str, selection: Selection) -> Found:
+    def found(cls, path: str, selection: Selection) -> tuple[TableRows, list[tuple[str, pa.Schema]]]:
         """The text becomes Parquet, unless it has been before."""
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
@@ -72,7 +73,7 @@ class CsvSource(TableSource):
         numbers = {c.name for c in asked if c.base == "number"}
         made = [converted(name) for name in names]
         found = found_in(path, made, names)
-        schemas = [schema for _, schema in found.schemas]
+        schemas = [schema for _, schema in found[1]]
         for name, schema in zip(names, schemas, strict=True):
             if sorted(schema.names) != sorted(schemas[0].names):
                 raise StoreError(
@@ -80,7 +81,7 @@ class CsvSource(TableSource):
                     f"{schemas[0].names[:20]}; write them with one line of names"
                 )
         # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
-        text |= merged(found.schemas)[1].keys()
+        text |= merged(found[1])[1].keys()
         again = []
         for name, schema in zip(names, schemas, strict=True):
             others = {one.name for one in schema if base_of(one.type) not in ("text", "empty")}

@@ -165,7 +165,7 @@ class RowSource(ABC):
     target : str, optional
         Name of the target.
     classes : list, optional
-        Class names behind integer codes of the target, where the place holds codes: `read` gives the names.
+        Class names, where the place knows them: behind integer codes of the target `read` gives the names.
 
     Attributes
     ----------
@@ -241,9 +241,6 @@ class RowSource(ABC):
         array of shape (last - first, ...), or csr_array where `sparse`
         """
 
-    def check_missing(self) -> None:  # noqa: B027  most formats have nothing to say
-        """Called before rows are read: warns of data that are not there and would be read as a fill value."""
-
     def target_source(self) -> RowSource | None:
         """The selected target, in the blocks of X.
 
@@ -288,21 +285,6 @@ class RowSource(ABC):
         for length in self.block_lengths:
             yield self, last, last + length
             last += length
-
-    def text_classes(self) -> list[str] | None:
-        """The sorted distinct texts of the target, by one pass over it.
-
-        Returns
-        -------
-        list of str, or None for a target that is not text
-        """
-        labels = self.target_source()
-        if labels is None or labels.dtype.kind != "U":
-            return None
-        found: set[str] = set()
-        for reader, first, last in labels.blocks():
-            found.update(np.unique(reader.read(first, last)).tolist())
-        return sorted(found)
 
     def stream(self, target: RowSource | None, block_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
         """All rows in their order, in blocks of any size; `distrf.ingest` reads them so.

@@ -31,7 +31,6 @@ from .table_schema import (
     computable,
     decoded,
     is_number,
-    is_text,
     null_error,
     present,
     value_type,
@@ -101,30 +100,12 @@ class Group(NamedTuple):
         return f"row group {self.number} of {self.file!r}" if self.file == self.origin else repr(self.origin)
 
 
-class Found(NamedTuple):
-    """What is at a path.
-
-    Parameters
-    ----------
-    groups : tuple of Group
-        Those that have rows.
-    schemas : sequence of (str, pa.Schema)
-        The files, and the columns of each, with those that its folders stand for.
-    lists : dict of str to int
-        As of `TableRows`.
-    """
-
-    groups: tuple[Group, ...]
-    schemas: Sequence[tuple[str, pa.Schema]]
-    lists: dict[str, int]
-
-
 class TablePart(NamedTuple):
-    """Some rows: as an Arrow table, the number of the first, and where they are in words."""
+    """Some rows: as an Arrow table, the number of the first, and the group that has them."""
 
     table: pa.Table
     first: int
-    where: str
+    group: Group
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +154,7 @@ class TableRows:
                         files.check_state(group.origin, group.state, remote=True)
                     low, high = max(first - group.first, 0), min(last - group.first, group.rows)
                     for row, table in self._pieces(file, group, low, high, most or group.rows):
-                        yield TablePart(table, group.first + row, group.where)
+                        yield TablePart(table, group.first + row, group)
 
     def _pieces(
         self, file: pq.ParquetFile, group: Group, low: int, high: int, most: int
@@ -269,17 +250,10 @@ class TableRows:
                 tables.append(part.table.cast(self.kinds, safe=safe))
             except pa.ArrowInvalid as error:
                 raise InputError(
-                    f"a column has one type in all parts of a table; {part.where} has values that cannot be {self.kinds} ({error}); "
+                    f"a column has one type in all parts of a table; {part.group.where} has values that cannot be {self.kinds} ({error}); "
                     "write them with one schema"
                 ) from None
         return pa.concat_tables(tables)
-
-    def null_fault(self, part: TablePart, name: str) -> InputError:
-        """The error for the first null of a column of which one or more of these rows have it."""
-        column = part.table.column(name)
-        text = self.groups[0].origin != self.groups[0].file and is_text(value_type(column.type))
-        hint = "say keep_default_na=False where a word such as NA is a class, or else " if text else ""
-        return null_error(column, name, part.where, part.first, hint)
 
     def values(self, part: TablePart) -> np.ndarray:
         """The columns of some rows as an array, NaN for nulls."""
@@ -290,7 +264,7 @@ class TableRows:
             try:
                 return coded(table, self.coded)
             except InputError as error:
-                raise InputError(f"{error} (in {part.where})") from None
+                raise InputError(f"{error} (in {part.group.where})") from None
         if self.vector:
             return self._column(part, self.columns[0], dtype).astype(dtype, copy=False)
         numbers = (self._column(part, name, dtype) for name in self.columns)
@@ -299,10 +273,10 @@ class TableRows:
     def _column(self, part: TablePart, name: str, dtype: np.dtype) -> np.ndarray:
         column = part.table.column(name)
         if column.null_count and not self.missing:
-            raise self.null_fault(part, name)
+            raise null_error(column, name, part.group.where, part.first)
         values = column_values(column, dtype)
         if dtype.kind == "f" and not self.vector:
-            _refuse_rounding(column, values.astype(dtype, copy=False), name, part.where)
+            _refuse_rounding(column, values.astype(dtype, copy=False), name, part.group.where)
         return values
 
 
@@ -380,8 +354,10 @@ def column_values(column: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False)
 
 
-def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
-    """The row groups and columns of files of Parquet, by their footers.
+def found_in(
+    path: str, names: Sequence[str], origins: Sequence[str]
+) -> tuple[TableRows, list[tuple[str, pa.Schema]]]:
+    """A reader of files of Parquet, as yet of no column, and what columns each file has, by their footers.
 
     Parameters
     ----------
@@ -391,6 +367,11 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
         The files.
     origins : sequence of str
         The files of CSV that they were made of, or the same.
+
+    Returns
+    -------
+    (TableRows, list of (str, pa.Schema))
+        Of the groups that have rows; the columns of a file with those that its folders stand for.
     """
 
     def look(name: str, origin: str) -> tuple[pq.FileMetaData, pa.Schema, dict[str, int], str]:
@@ -418,7 +399,7 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
             if count := metadata.row_group(number).num_rows:
                 groups.append(Group(name, origin, state, row, count, number, tuple(values.items())))
             row += count
-    return Found(tuple(groups), schemas, lists)
+    return TableRows(groups=tuple(groups), columns=(), dtype="<f8", lists=lists), schemas
 
 
 def _check_name(path: str, schema: pa.Schema) -> None:

@@ -79,9 +79,11 @@ def target_dtype(kind: pa.DataType, width: int = 0) -> np.dtype:
     return np.dtype(np.float64 if pa.types.is_decimal(kind) else kind.to_pandas_dtype())
 
 
-def null_error(column: pa.ChunkedArray, name: str, where: str, first: int = 0, hint: str = "") -> InputError:
-    """The error for nulls among targets, at a place in words; first : number of the first row; hint : of the format"""
+def null_error(column: pa.ChunkedArray, name: str, where: str, first: int = 0) -> InputError:
+    """The error for nulls among targets, at a place in words; first : number of the first row"""
     row = first + int(np.argmax(column.is_null().to_numpy()))
+    text = is_text(value_type(column.type))
+    hint = "say keep_default_na=False where a word of CSV such as NA is a class, or else " if text else ""
     remedy = f"{hint}drop the rows that have no target (train does with drop_missing_target=True)"
     return InputError(
         f"values may not be missing; column {name!r} has nulls in {where}, the first in row {row}; {remedy}"

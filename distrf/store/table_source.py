@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..errors import InputError, StoreError, did_you_mean, warn
 from . import file_lists
 from .row_source import BLOCK_BYTES, RowSource, Selection
 from .spec import fingerprint_of_files, fingerprint_of_spec
-from .table_reader import Found, Group, TableRows, found_in
+from .table_reader import Group, TableRows, found_in
 from .table_schema import (
     TableSchema,
     base_of,
@@ -27,6 +27,7 @@ from .table_schema import (
     is_text,
     listed,
     merged,
+    null_error,
     require_distinct,
     row_labels,
     schema_of,
@@ -34,8 +35,6 @@ from .table_schema import (
     value_type,
 )
 from .text_forms import NUMBER
-
-Block = tuple[tuple[Group, ...], int, int]  # its groups, its first row, the row after its last
 
 
 class Layout(NamedTuple):
@@ -57,8 +56,6 @@ class TableSource(RowSource):
     ----------
     rows : TableRows
         Reads all groups.
-    cuts : tuple of (groups, int, int)
-        The groups, the first row and the row after the last of each block.
     schema : pyarrow.Schema
         Of the table; where files differ in columns that are not chosen, of the first file that has it.
     dropped : int
@@ -70,7 +67,6 @@ class TableSource(RowSource):
     endings: ClassVar[tuple[str, ...]] = file_lists.PARQUET
 
     rows: TableRows
-    cuts: tuple[Block, ...]
     schema: pa.Schema
     dropped: int = 0
 
@@ -85,38 +81,34 @@ class TableSource(RowSource):
         return file_lists.list_files(path, cls.endings, cls.kind)
 
     @classmethod
-    def found(cls, path: str, selection: Selection) -> Found:
-        """What is at a path, by the footers of the files."""
+    def found(cls, path: str, selection: Selection) -> tuple[TableRows, list[tuple[str, pa.Schema]]]:
+        """What is at a path; see `found_in`."""
         names = cls.files(path)
         return found_in(path, names, names)
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> Self:
         """Look at the files, choose columns and cut the rows into blocks (see `cut_blocks`)."""
-        place = cls.found(path, selection)
-        if not (groups := place.groups):
+        rows, schemas = cls.found(path, selection)
+        if not (n := sum(group.rows for group in rows.groups)):
             raise StoreError(f"{path!r} has no rows; give files that have some")
-        layout = lay_out(path, place.schemas, selection)
+        layout = lay_out(path, schemas, selection)
         dtype = layout.dtype
-        rows = TableRows(groups=groups, columns=tuple(layout.names), dtype=dtype.str, lists=place.lists)
+        rows = replace(rows, columns=tuple(layout.names), dtype=dtype.str)
         if selection.labelled and selection.target:
             rows = _labelled(rows, selection.target)
-            groups = rows.groups
-        cuts = cut_blocks(groups, len(layout.names) * dtype.itemsize, selection)
+        groups = rows.groups
         source = cls(
             path=path, shape=(groups[-1].last, len(layout.names)), dtype=dtype, columns=layout.names,
-            block_lengths=tuple(last - first for _, first, last in cuts), target=selection.target, rows=rows, cuts=cuts,
-            schema=layout.schema, dropped=place.groups[-1].last - groups[-1].last,
+            block_lengths=cut_blocks(groups, len(layout.names) * dtype.itemsize, selection), target=selection.target,
+            rows=rows, schema=layout.schema, dropped=n - groups[-1].last,
         )  # fmt: skip
         return source if layout.coded is None else source.coded_as(layout.coded)
 
     @classmethod
-    def fingerprint(cls, path: str) -> str:
-        """Of the sizes and edges of all files, and of what their folders stand for."""
-        return cls._fingerprint(path, cls.files(path))
-
-    @classmethod
-    def _fingerprint(cls, path: str, names: Sequence[str]) -> str:
+    def fingerprint(cls, path: str, names: Sequence[str] | None = None) -> str:
+        """Of the sizes and edges of all files, or of those of some names, and of what their folders stand for."""
+        names = cls.files(path) if names is None else names
         found, values = fingerprint_of_files(names), file_lists.folder_values(names, path)
         return fingerprint_of_spec({"files": found, "folders": values}) if any(values) else found
 
@@ -124,22 +116,17 @@ class TableSource(RowSource):
     def part_fingerprints(cls, path: str, groups: Sequence[Group] | None = None) -> list[tuple[str, int]]:
         """Of each file: a folder may have got more of them. `groups` : the rows that are there; None is all of the files"""
         rows: dict[str, int] = {}
-        for group in cls.found(path, Selection()).groups if groups is None else groups:
+        for group in cls.found(path, Selection())[0].groups if groups is None else groups:
             rows[group.origin] = rows.get(group.origin, 0) + group.rows
-        return [(cls._fingerprint(path, [file]), n) for file, n in rows.items()]
+        return [(cls.fingerprint(path, [file]), n) for file, n in rows.items()]
 
     @classmethod
     def facts(cls, path: str) -> dict[str, Any]:
         """The format, rows, and the type of every column."""
-        place = cls.found(path, Selection())
-        columns = {field.name: str(field.type) for field in merged(place.schemas)[0]}
-        rows = sum(group.rows for group in place.groups)
-        return {"kind": cls.kind.lower(), "rows": rows, "row_groups": len(place.groups), "columns": columns}
-
-    @property
-    def coded(self) -> TableSchema | None:
-        """How the columns of X are read as coded rows; None where X is numbers as they are."""
-        return self.rows.coded
+        (found, schemas), kind = cls.found(path, Selection()), cls.kind.lower()
+        columns = {field.name: str(field.type) for field in merged(schemas)[0]}
+        rows = sum(group.rows for group in found.groups)
+        return {"kind": kind, "rows": rows, "row_groups": len(found.groups), "columns": columns}
 
     def coded_as(self, schema: TableSchema) -> Self:
         """The same blocks as coded rows of other columns, or of columns that are read as something else.
@@ -173,15 +160,24 @@ class TableSource(RowSource):
             column = decoded(part.table.column(0))
             row = pc.index(pc.match_substring_regex(column, NUMBER), pa.scalar(False)).as_py()
             if row >= 0:
-                return f"{part.where}: {names[0]!r} has {column[row].as_py()[:60]!r} in row {part.first + row + 1:,}"
+                return f"{part.group.where}: {names[0]!r} has {column[row].as_py()[:60]!r} in row {part.first + row + 1:,}"
         return ""
 
     def target_source(self) -> Self | None:
         """The target column; text takes one pass to find its width."""
         if self.target is None:
             return None
-        width = max((len(name) for name in self._texts or []), default=1)
-        return self._column(self.target, target_dtype(self.schema.field(self.target).type, max(1, width)))
+        texts, kind = None, self.schema.field(self.target).type
+        if is_text(value_type(kind)):
+            rows, found = self._column(self.target, np.dtype(object)).rows, set[str]()
+            for part in rows.parts(0, self.shape[0], 2**20):
+                column = part.table.column(self.target)
+                if column.null_count:
+                    raise null_error(column, self.target, part.group.where, part.first)
+                found.update(pc.unique(decoded(column)).to_pylist())
+            texts = sorted(found)
+        width = max(map(len, texts or ()), default=1)
+        return replace(self._column(self.target, target_dtype(kind, max(1, width))), classes=texts)
 
     def _column(self, name: str, dtype: np.dtype, missing: bool = False) -> Self:
         rows = replace(self.rows, columns=(name,), dtype=dtype.str, missing=missing, vector=True, coded=None)
@@ -197,31 +193,17 @@ class TableSource(RowSource):
         wide = exact and (decimals or kind in (pa.int64(), pa.uint64()))  # float64 rounds them
         return self._column(name, np.dtype(object if is_text(kind) or wide else np.float64), missing=True)
 
-    def text_classes(self) -> list[str] | None:
-        """The sorted distinct texts of the target, by one pass over that column; None for other targets."""
-        return self._texts
-
-    @cached_property
-    def _texts(self) -> list[str] | None:
-        if self.target is None or not is_text(value_type(self.schema.field(self.target).type)):
-            return None
-        found: set[str] = set()
-        rows = self._column(self.target, np.dtype(object)).rows
-        for part in rows.parts(0, self.shape[0], 2**20):
-            column = part.table.column(self.target)
-            if column.null_count:
-                raise rows.null_fault(part, self.target)
-            found.update(pc.unique(decoded(column)).to_pylist())
-        return sorted(found)
-
     def read(self, first: int, last: int) -> np.ndarray:
         """Rows ``first:last``; see `TableRows.read`."""
         return self.rows.read(first, last)
 
     def blocks(self) -> Iterator[tuple[TableRows, int, int]]:
         """For each block a reader of its groups."""
-        for groups, first, last in self.cuts:
-            yield replace(self.rows, groups=groups), first, last
+        groups = self.rows.groups
+        starts, ends = [group.first for group in groups], [group.last for group in groups]
+        for _, first, last in super().blocks():
+            having = groups[bisect_right(ends, first) : bisect_left(starts, last)]
+            yield replace(self.rows, groups=having), first, last
 
     def stream(self, target: Any, block_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """X and target in blocks, each group decoded once.
@@ -245,15 +227,12 @@ class TableSource(RowSource):
 
 def _labelled(rows: TableRows, target: str) -> TableRows:
     """A reader of the rows that have a target, after one pass over that column."""
-    counts, ends = np.zeros(len(rows.groups), int), [group.last for group in rows.groups]
-    for part in replace(rows, columns=(target,), labelled=target).parts(0, ends[-1], 2**20):
-        counts[bisect_right(ends, part.first)] += len(part.table)
-    firsts = (np.cumsum(counts) - counts).tolist()
-    left = [
-        group._replace(first=first, rows=count)
-        for group, first, count in zip(rows.groups, firsts, counts.tolist(), strict=True)
-        if count
-    ]
+    counts, left, first = Counter[Group](), list[Group](), 0
+    for part in replace(rows, columns=(target,), labelled=target).parts(0, rows.groups[-1].last, 2**20):
+        counts[part.group] += len(part.table)
+    for group, count in counts.items():
+        left.append(group._replace(first=first, rows=count))
+        first += count
     if not left:
         raise InputError(f"no row has a target: column {target!r} is empty; give another target")
     return replace(rows, groups=tuple(left), labelled=target)
@@ -300,12 +279,8 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
             f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with columns=, name the target "
             "with target=, say decimal=',' of decimal commas, or train on the table as it is: `distrf train` encodes its columns"
         )
-    return Layout(names, schema, common_dtype(kinds), None)
-
-
-def common_dtype(kinds: Sequence[pa.DataType]) -> np.dtype:
-    """The dtype of X for columns of these types: float64 for decimals, doubles and integers above 16 bits, else float32."""
-    return np.result_type(np.float32, *map(target_dtype, kinds))
+    # float64 for decimals, doubles and integers above 16 bits, else float32
+    return Layout(names, schema, np.result_type(np.float32, *map(target_dtype, kinds)), None)
 
 
 def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str]:
@@ -371,7 +346,7 @@ def require_columns(path: str, schema: pa.Schema, names: Sequence[str]) -> None:
         )
 
 
-def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) -> tuple[Block, ...]:
+def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) -> tuple[int, ...]:
     """Blocks of the wanted size; by default near 32 MiB.
 
     Groups are joined, and cut into equal blocks if larger than the wanted size by a quarter (by default: four times as
@@ -387,7 +362,8 @@ def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) 
 
     Returns
     -------
-    tuple of (groups, int, int)
+    tuple of int
+        The rows of each block.
 
     Raises
     ------
@@ -407,7 +383,4 @@ def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) 
             size = -(-group.rows // -(-group.rows // rows))
             edges += [*range(group.first + size, group.last, size), group.last]
     edges = edges[: edges.index(n)] if n in edges else edges
-    # of each block the groups that have rows of it
-    starts, ends = [group.first for group in groups], [group.last for group in groups]
-    blocks = itertools.pairwise([*edges, n])
-    return tuple((tuple(groups[bisect_right(ends, a) : bisect_left(starts, b)]), a, b) for a, b in blocks)
+    return tuple(last - first for first, last in itertools.pairwise([*edges, n]))

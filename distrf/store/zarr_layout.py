@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import InputError, StoreError
 from ..plain_data import size
@@ -62,10 +61,6 @@ class ArrayInfo:
     def checked(self, name: str, block: Any, rows: int) -> Any:
         """A block in the dtype of the store; InputError for a wrong shape or an unsafe cast."""
         wanted, dtype = (rows, *self.tail), np.dtype(self.dtype)
-        if sp.issparse(block) != self.sparse:
-            raise InputError(
-                f"array {name!r} is stored {'as CSR rows' if self.sparse else 'dense'}; received a {type(block).__name__}"
-            )
         block = block if self.sparse else np.asarray(block)
         if tuple(block.shape) != wanted:
             raise InputError(f"array {name!r} of this block has shape {wanted}; received {tuple(block.shape)}")
@@ -189,12 +184,7 @@ class StoreInfo:
         return -(-self.n_rows // self.block_rows)
 
     def bounds(self, index: int) -> tuple[int, int]:
-        """First row and end row of block ``index``. Raises StoreError where it is outside the store."""
-        if not 0 <= index < self.n_blocks:
-            raise StoreError(
-                f"block {index} is outside the store: {self.n_rows} rows in blocks of {self.block_rows} make {self.n_blocks} "
-                "blocks, counted from 0"
-            )
+        """First row and end row of block ``index``."""
         return index * self.block_rows, min(self.n_rows, (index + 1) * self.block_rows)
 
     @property
@@ -206,11 +196,6 @@ class StoreInfo:
     def file(self) -> str:
         """The name of the file of its document."""
         return PARTS if self.kind == "parts" else ZARR if self.first_row is None else APPEND
-
-    def blocks(self) -> Iterator[tuple[int, int, int]]:
-        """``(index, start, stop)`` of every block."""
-        for index in range(self.n_blocks):
-            yield index, *self.bounds(index)
 
     def mark(self, index: int) -> str:
         """The file in the store that says that a block is finished; a part file says it itself."""

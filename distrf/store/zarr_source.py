@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -100,10 +99,15 @@ class ZarrRows:
 def _opened(rows: ZarrRows) -> tuple[Any, np.ndarray]:
     """The open array and, of a store that distrf wrote, its class names."""
     store = rows.current()
-    if store is None:
-        group: Any = open_group(rows.path, "r")
-        return (group[rows.array] if rows.array else group), np.empty(0)
-    return open_nodes(store)[rows.array], np.asarray(store.classes or [])
+    return _arrays(rows.path, store)[rows.array], np.asarray((store and store.classes) or [])
+
+
+def _arrays(path: str, ours: StoreInfo | None) -> Any:
+    """All arrays by name, as a Zarr group or a dict; "" is the name of one that is the whole store."""
+    if ours is not None:
+        return open_nodes(ours)
+    found = open_group(path, "r")
+    return {"": found} if isinstance(found, zarr.Array) else found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,15 +124,12 @@ class ZarrSource(RowSource):
         All, by name. A store that is a single array has the name "".
     ours : StoreInfo, optional
         What a store of distrf says of itself; None for stores of others.
-    goal : str
-        Name of the array of the target.
     """
 
     rows: ZarrRows
     node: Node
     arrays: Any
     ours: StoreInfo | None
-    goal: str
 
     @classmethod
     def recognises(cls, path: str) -> bool:
@@ -141,22 +142,18 @@ class ZarrSource(RowSource):
         place, ours = files.normalise(path), stored(path)
         if ours is None:
             files.require(place)
-            arrays: Any = open_group(place, "r")
-            arrays = {"": arrays} if isinstance(arrays, zarr.Array) else arrays
-        elif ours.complete:
-            arrays = open_nodes(ours)
-        else:
+        elif not ours.complete:
             raise StoreError(
                 f"only a complete store can be read, and blocks of {path!r} are not written; run the command that writes it "
                 "again, and it resumes where it stopped"
             )
+        arrays = _arrays(place, ours)
         node, name = _find_x(place, arrays)
         n, d = node.shape
         names, chosen = ours.columns if ours else None, None
         if selection.columns is not None:
             chosen = column_numbers(path, selection.columns, names, d)
             names = names and [names[j] for j in chosen]
-        wanted = selection.target
         return cls(
             path=place,
             shape=(n, d if chosen is None else len(chosen)),
@@ -164,22 +161,24 @@ class ZarrSource(RowSource):
             block_lengths=_block_lengths(place, node, selection.rows_per_block, ours),
             columns=names,
             sparse=isinstance(node, CsrArray),
-            target=ours.target if ours else wanted,
+            target=selection.target or (ours.target if ours else None),
             classes=ours.classes if ours else None,
             rows=_reader(place, name, ours, columns=chosen),
             node=node,
             arrays=arrays,
             ours=ours,
-            # An ingested store calls its target y, whatever its name was in the source.
-            goal="y" if wanted is None or (ours and ours.target == wanted) else wanted,
         )
 
-    def _beside(self, name: str, what: str = "") -> ZarrSource:
+    def _named(self, name: str | None) -> tuple[str, Any]:
+        """The name of an array and the array. An ingested store calls its target y, whatever its name was in the source."""
+        name = "y" if name is None or (self.ours and self.ours.target == name) else name
+        return name, _find(self.path, self.arrays, name)
+
+    def _beside(self, name: str, node: Any, what: str = "") -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them.
 
         Raises StoreError where there is none, or it has other rows.
         """
-        node = _find(self.path, self.arrays, name)
         if not isinstance(node, zarr.Array):
             names = sorted(self.arrays)
             raise StoreError(
@@ -191,34 +190,22 @@ class ZarrSource(RowSource):
             )
         coded = node.dtype.kind in "iu" and name in ("y", "prediction")
         classes = self.ours.classes if self.ours and coded else None
-        dtype = np.asarray(classes).dtype if classes else _fixed_width(node, self.block_lengths)
+        dtype = np.asarray(classes).dtype if classes else _fixed_width(node, self.block_lengths[0])
         rows = _reader(self.rows.path, name, self.ours, decode=bool(classes))
         return replace(
             self, shape=tuple(node.shape), dtype=dtype, columns=None, sparse=False, classes=classes, rows=rows, node=node
         )  # fmt: skip
 
-    def check_missing(self) -> None:
-        """Warn of the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
-        if self.ours is not None or not isinstance(self.node, zarr.Array) or files.is_web(self.path):
-            return  # a block of ours cannot be read without its chunks
-        if lost := self.node.nchunks - self.node.nchunks_initialized:
-            warn(
-                f"{lost} of {self.node.nchunks} chunks of {_named(self.node, self.path)} are not there and are read as its fill "
-                f"value {self.node.fill_value}; restore them, if they were not empty when written",
-                UserWarning,
-            )
-
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""
-        if self.goal == "y" and _find(self.path, self.arrays, "y") is None:
-            return None
-        return self._beside(self.goal, "the target ")
+        name, node = self._named(self.target)
+        return None if node is None and name == "y" else self._beside(name, node, "the target ")
 
     def column_source(self, name: str, exact: bool = False) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
-        array = "y" if self.ours and self.ours.target == name else name
-        if array in self.arrays and array != "X":
-            found = self._beside(array)
+        array, node = self._named(name)
+        if node is not None and array != "X":
+            found = self._beside(array, node)
             if math.prod(found.shape[1:]) != 1:
                 raise InputError(
                     f"a column has one value a row; {array!r} of {self.path!r} has shape {found.shape}"
@@ -266,15 +253,15 @@ def _reader(path: str, name: str, ours: StoreInfo | None, **options: Any) -> Zar
 
 
 def _find(path: str, arrays: Any, name: str) -> Any:
-    """What has a name, None if there is nothing. Raises StoreError where its numbers are not as they are stored."""
+    """What has a name, None if there is nothing; of stores of others it is checked (a block of ours cannot be read without its chunks)."""
     with files.reading(path, "a Zarr store"):
         node = arrays.get(name)
-    if isinstance(arrays, zarr.Group) and isinstance(node, zarr.Array) and "distrf" in node.attrs:
-        raise files.damaged(
-            f"the zarr.json of {path!r} has arrays of a store of distrf and no distrf attribute"
-        )
-    if isinstance(node, zarr.Array):
-        _check_encoding(path, node)
+    if isinstance(node, zarr.Array) and (isinstance(arrays, zarr.Group) or not name):
+        if name and "distrf" in node.attrs:
+            raise files.damaged(
+                f"the zarr.json of {path!r} has arrays of a store of distrf and no distrf attribute"
+            )
+        _check_foreign(path, node)
     return node
 
 
@@ -313,27 +300,32 @@ def _block_lengths(path: str, node: Node, wanted: int | None, ours: StoreInfo | 
     return tuple(min(n - first, wanted) for first in range(0, n, wanted)) or (0,)
 
 
-def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:
+def _fixed_width(node: zarr.Array, rows: int) -> np.dtype:
     """The dtype in which an array is read: text of any width as the widest, found by one pass over it."""
     if node.dtype.kind != "T":
         return node.dtype
-    edges = itertools.pairwise([0, *itertools.accumulate(block_lengths)])
-    widths = (np.strings.str_len(np.asarray(node[a:b])).max(initial=0) for a, b in edges)
+    blocks = (np.asarray(node[first : first + rows]) for first in range(0, node.shape[0], rows))
+    widths = (np.strings.str_len(block).max(initial=0) for block in blocks)
     return np.dtype(f"<U{max(1, *widths)}")
 
 
-def _check_encoding(path: str, node: zarr.Array) -> None:
-    """Raise StoreError for an array whose stored numbers are not its values: xarray and netCDF pack and mask by the CF conventions."""
+def _check_foreign(path: str, node: zarr.Array) -> None:
+    """Raise StoreError where xarray or netCDF packed and masked numbers by the CF conventions; warn of chunks that are not there.
+
+    Zarr reads the fill value for these, so a lost file looks empty.
+    """
+    named = f"the array {node.path!r} of {path!r}" if node.path else f"the array {path!r}"
     said: dict[str, Any] = {name: value for name, value in node.attrs.items() if name in _CODED}
     if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in node.attrs and node.metadata.fill_value:
         said["fill_value"] = node.metadata.fill_value  # which xarray takes for what is missing
     if said := {name: value for name, value in said.items() if str(value) not in _NAN}:
         raise StoreError(
-            f"rows are read as they are stored; {_named(node, path)} is encoded by the CF conventions ({said}), so its numbers "
+            f"rows are read as they are stored; {named} is encoded by the CF conventions ({said}), so its numbers "
             "would be other ones; decode it first: xarray.open_zarr(path).drop_encoding().to_zarr(other)"
         )
-
-
-def _named(node: zarr.Array, path: str) -> str:
-    """An array in a message; one that is the whole store has no name of its own."""
-    return f"the array {node.path!r} of {path!r}" if node.path else f"the array {path!r}"
+    if lost := 0 if files.is_web(path) else node.nchunks - node.nchunks_initialized:
+        warn(
+            f"{lost} of {node.nchunks} chunks of {named} are not there and are read as its fill value {node.fill_value}; restore "
+            "them, if they were not empty when written",
+            UserWarning,
+        )

@@ -369,7 +369,7 @@ def test_a_source_that_changed_is_no_older_store(tmp_path, suffix):
     data[at] = data[at] ^ 1
     file.write_bytes(data)
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    with pytest.raises(SpecMismatchError, match="content"):
+    with pytest.raises(SpecMismatchError, match="source"):
         ingest(path, out)
     data[at] = data[at] ^ 1
     file.write_bytes(data)

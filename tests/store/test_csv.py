@@ -53,7 +53,7 @@ def test_types_and_missing_words_are_those_of_pandas(tmp_path):
         "z": pa.array([at, None], pa.timestamp("s", "UTC")), "c": [at.time(), None], "t": ["a", None], "e": pa.nulls(2),
         "h": ["0x1F", "0x2A"], "q": [1, 2], "n": ["007", "10"],
     })  # fmt: skip
-    np.testing.assert_array_equal(read(path), coded(table, open_source(path, Selection(coded=True)).coded))
+    np.testing.assert_array_equal(read(path), coded(table, open_source(path, Selection(coded=True)).rows.coded))
     assert set(csv_source.NULLS) == pd._libs.parsers.STR_NA_VALUES
 
 
@@ -253,7 +253,7 @@ def test_na_may_be_a_class(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x,y\n1,NA\n2,EU\n,NA\n")
     assert run(open_table(path, target="y", keep_default_na=False).y).tolist() == ["NA", "EU", "NA"]
-    with pytest.raises(InputError, match="say keep_default_na=False where a word such as NA is a class"):
+    with pytest.raises(InputError, match="say keep_default_na=False where a word of CSV such as NA is a class"):
         open_table(path, target="y")
 
 

@@ -169,7 +169,7 @@ def test_hidden_files_are_no_data_at_any_depth(tmp_path, ending):
     assert open_rows(f"{tmp_path}/_k=1/_temp*/**/*.{ending}")[0].shape == (1, 1)  # it is named
     np.testing.assert_array_equal(run(open_rows(tmp_path, target="_k")[1]), [1, 1, 2, 2])
     source = opened(tmp_path, target=None)
-    assert [column.values for column in source.coded.columns][1] == "int64"
+    assert [column.values for column in source.rows.coded.columns][1] == "int64"
 
 
 @pytest.mark.parametrize("ending", WRITERS)

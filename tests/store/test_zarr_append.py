@@ -285,5 +285,5 @@ def test_new_rows_are_shuffled_alone(tmp_path):
     np.testing.assert_array_equal(np.sort(got[20:]), np.sort(X[20:, 0]))
     with pytest.raises(InputError, match=r"{'X': \(1,\), .* the new ones {'X': \(2,\),"):
         ingest(tmp_path / "3.npy", store, append=True)
-    with pytest.raises(InputError, match="leave out block_rows, dtype, overwrite"):
+    with pytest.raises(InputError, match="leave out columns, block_rows, dtype"):
         ingest(tmp_path / "1.npy", store, append=True, dtype="float32", block_rows=4, overwrite=True)
