@@ -18,7 +18,7 @@ from dask.base import is_dask_collection, tokenize
 from .. import store
 from ..errors import InputError, did_you_mean, warn
 from ..execution.labelled import is_frame, plain_rows, reading_of, with_header
-from ..execution.open_rows import open_column, open_rows
+from ..execution.open_rows import open_column, open_place
 from ..execution.open_table import Table, is_table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
@@ -96,7 +96,7 @@ class Rows:
             name = self.reading.get("weight")
             found = {
                 "data": store.find_format(self.info.path).fingerprint(self.info.path), "rows": self.n,
-                "columns": self.info.columns or self.reading["columns"], "target": self.target or self.info.target,
+                "columns": self.reading["columns"], "target": self.target or self.info.target,
                 "csv": said_format() or None, "kinds": {kind.name: kind.kind for kind in self.kinds} or None,
                 "weight": name, "weights": None if name or self.weights is None else tokenize(self.weights),
                 "y": self.reading.get("y"),
@@ -359,25 +359,21 @@ def open_input(
 
     Raises StoreError for a missing or unfinished store.
     """
-    table, name, dates = is_table_path(path), by if isinstance(by, str) else None, False
+    weight, name = (one if isinstance(one, str) else None for one in (sample_weight, by))
+    table, dates = is_table_path(path), False
     if name is not None and table:
         by, dates = _split_column(open_table(path, columns=[name]), name, split)
-    weight = sample_weight if isinstance(sample_weight, str) else None
-    hidden = [] if weight is None else [weight]
-    hidden += [name] if name is not None and (split == "group" or dates) else []
-    if columns is None and hidden:
-        known = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
-        columns = [column for column in known or () if column not in hidden] or None
-    columns = None if columns is None else list(columns)
-    info = store.open_source(path, store.Selection(target=target, columns=columns))
-    X, own, *more = open_rows(path, target=target, columns=columns, weight=weight)
-    reading = {"target": target, "columns": columns, "y": _token(y), "weight": weight}
+    hidden = (name,) if columns is None and name is not None and (split == "group" or dates) else ()
+    selection = store.Selection(
+        target=target, columns=None if columns is None else list(columns), exclude=hidden
+    )
+    info, X, own, weights = open_place(path, selection, weight)
+    reading = {"target": target, "columns": info.columns or selection.columns, "y": _token(y), "weight": weight}
     held = {"split": split, "by": by, "name": name, "dates": dates}
-    weights = more[0] if more else None
     data = Rows(X, own if y is None else y, weights, info, reading, held)
     if name is not None and not table:
         held["by"] = data.column(name)
-    return data if more else data.weighted(sample_weight)
+    return data if weight is not None else data.weighted(sample_weight)
 
 
 def _token(y: Any) -> str | None:
