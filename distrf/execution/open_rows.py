@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..parameters import COLUMNS, ruled
-from ..store import csv_source, files
+from ..store import csv_source
 from ..store.csv_format import reads_csv
 from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
@@ -81,22 +81,25 @@ def open_rows(
         columns=None if columns is None else list(columns),  # an array has no truth value
         rows_per_block=rows_per_block,
     )
-    place = files.normalise(path)
-    source, weights = open_source(place, selection), None
+    _, *rows = open_place(path, selection, weight)
+    return tuple(rows[:2] if weight is None else rows)
+
+
+def open_place(path: str | os.PathLike[str], selection: Selection, weight: str | None) -> tuple[Any, ...]:
+    """What opens the rows, and lazily X, y and weights, as of `open_rows`; of all columns the excluded ones are none of X."""
+    source, weights = open_source(path, selection), None
     if weight is not None:
         weights = _column_of_weights(source, weight, selection)
-        if weight in (source.columns or ()):
-            left = [name for name in source.columns or () if name != weight]
-            source = open_source(place, replace(selection, columns=left))
+    if hidden := {weight, *selection.exclude}.intersection(source.columns or ()):
+        left = [name for name in source.columns or () if name not in hidden]
+        source = open_source(path, replace(selection, columns=left))
     labels = source.target_source()
-    names = source.columns if isinstance(source, TableSource) else columns
-    reading = {"path": source.path, "target": target, "columns": None if names is None else list(names)}
+    names = source.columns if isinstance(source, TableSource) else selection.columns
+    reading = {"path": source.path, "target": selection.target, "columns": None if names is None else list(names)}
     X = noted(lazy_rows(source), reading=reading)
     y = None if labels is None else noted(lazy_rows(labels), reading=reading)
-    if weights is None:
-        return X, y
-    w = lazy_rows(weights)
-    return X, y, w if w.ndim == 1 else w[:, 0]
+    w = None if weights is None else lazy_rows(weights)
+    return source, X, y, w if w is None or w.ndim == 1 else w[:, 0]
 
 
 def _column_of_weights(source: RowSource, name: str, selection: Selection) -> RowSource:

@@ -17,18 +17,6 @@ from .loaded import Loaded
 from .rows import Parts, around_job, path_of
 
 
-def _growing(model: Any) -> Loaded:
-    """A model that takes more rows, from its folder or as it is. Raises InputError for one that cannot."""
-    loaded = Loaded.of(model)
-    last = loaded.pipeline[-1]
-    if not hasattr(last, "state_"):
-        raise InputError(
-            f"rows are added to the sums of the rows before, which only ridge keeps, and this {type(last).__name__} has none; "
-            "train it again with set={'model__keep_state': True} and model='ridge' or 'ridge-classifier'"
-        )
-    return loaded
-
-
 @reads_csv
 def add_rows(
     model: Any,
@@ -94,13 +82,19 @@ def add_rows(
     """
     path = path_of(model)
     with hold(path):
-        loaded = _growing(model)
+        loaded = Loaded.of(model)
         estimator = loaded.pipeline[-1]
+        if not hasattr(estimator, "state_"):
+            raise InputError(
+                f"rows are added to the sums of the rows before, which only ridge keeps, and this {type(estimator).__name__} has "
+                "none; train it again with set={'model__keep_state': True} and model='ridge' or 'ridge-classifier'"
+            )
         if path_of(X) is not None:
             store.check_apart(path, [X], what="the model")
             sample_weight = loaded.reading.get("weight") if sample_weight is None else sample_weight
-        reading = {"target": target, "sample_weight": sample_weight}
-        data, rows, truth = loaded.open_labelled(X, y, "adding rows", **reading)
+        data, rows, truth = loaded.open_labelled(
+            X, y, "adding rows", target=target, sample_weight=sample_weight
+        )
         weights, parts = data.weights, [] if path is None else data.parts
         new = _new_rows(loaded, parts, again)
         if len(new) < len(parts):

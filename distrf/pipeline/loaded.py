@@ -88,21 +88,30 @@ class Loaded:
         if isinstance(rows, Rows):
             return rows.weighted(sample_weight)
         encoder, training, path = self.encoder, getattr(self.pipeline, "training_", None), path_of(rows)
+        named = is_table_path(path) or (path is None and encoder is not None and is_table(rows))
         if columns is not None and encoder is not None:
             raise InputError("columns= is for a model that does not know its columns by name, as this one does")
+        if target is not None and (y is not None or isinstance(rows, Table)):
+            raise InputError(
+                f"target={target!r} names a column in place of y, or of open_table; give one of them"
+            )
+        if named and needs_target and y is None and not isinstance(rows, Table):
+            target = target or self.reading["target"]
         if path is not None and training is not None:
             store.read_as(training.csv, path)
-        if encoder is not None and (path is not None or is_table(rows)):
-            if target is None and y is None and not isinstance(rows, Table):
-                target = self.reading["target"]
-            dropped = getattr(training, "dropped", False)
-            data = _coded(encoder, rows, y, target if needs_target else None, dropped)
-        elif path is not None:
-            data = self._numbers(path, target, y, sample_weight, columns, needs_target)
-        else:
+        if path is None and not named:
             refuse_names(rows, target=target, columns=columns)
-            data = Rows(rows, y)
-        return data if data.weights is not None else data.weighted(sample_weight)
+            return Rows(rows, y).weighted(sample_weight)
+        if encoder is not None:
+            schema, dropped = encoder.reading_schema, getattr(training, "dropped", False)
+            kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
+            table = opened_table(rows, dropped and target is not None, target=target, schema=schema)
+            return coded_rows(rows, table, schema, kinds, y).weighted(sample_weight)
+        columns = self.reading["columns"] if columns is None else list(columns)
+        if columns and not named and not all(str(column).isdigit() for column in columns):
+            # A Zarr store may have no names; then only the width can be compared.
+            columns = columns if store.open_source(str(path), store.Selection()).columns else None
+        return open_input(str(path), target, columns, y=y, sample_weight=sample_weight)
 
     def open_labelled(self, X: Any, y: Any, job: str, **reading: Any) -> tuple[Rows, Any, Any]:
         """Rows with targets, and lazy (X, y) of them, after a look at how they differ from those of the training.
@@ -122,45 +131,6 @@ class Loaded:
         found = [] if self.encoder is None else self.encoder.find_drift(rows)
         if found:
             warn(f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning)
-
-    def _numbers(
-        self, path: str, target: str | None, y: Any, weight: Any, columns: Any, needs_target: bool
-    ) -> Rows:
-        """Rows at a path for a model of numbers. Raises InputError for other columns than those of the training."""
-        columns = self.reading["columns"] if columns is None else list(columns)
-        if is_table_path(path):
-            target = target or (self.reading["target"] if needs_target else None)
-        elif columns and not all(str(column).isdigit() for column in columns):
-            # A Zarr store may have no names; then only the width can be compared.
-            columns = columns if store.open_source(path, store.Selection()).columns else None
-        data = open_input(path, target, columns, y=y, sample_weight=weight)
-        width = self.pipeline[0].n_features_in_
-        if data.d != width:
-            raise InputError(
-                f"{path!r} has {data.d} features, but the model was trained on {width} features; columns= names them, and "
-                "n_features= of ingest says how many svmlight text has"
-            )
-        return data
-
-
-def _coded(encoder: TableEncoder, rows: Any, y: Any, target: str | None, drop: bool) -> Rows:
-    """A table, read as the encoder read that of its training.
-
-    drop : whether rows without a target are left out
-
-    Raises InputError for rows that are no table, or lack columns, and for a target that is given twice.
-    """
-    path = path_of(rows)
-    if path is not None and not is_table_path(path):
-        raise InputError(
-            f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}"
-        )
-    if target is not None and (y is not None or isinstance(rows, Table)):
-        raise InputError(f"target={target!r} names a column in place of y, or of open_table; give one of them")
-    kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
-    schema = encoder.reading_schema
-    table = opened_table(rows, drop and target is not None, target=target, schema=schema)
-    return coded_rows(rows, table, schema, kinds, y)
 
 
 def predictor(model: Any) -> Loaded:

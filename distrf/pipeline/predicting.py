@@ -11,8 +11,7 @@ from sklearn.pipeline import Pipeline
 from .. import __version__, store
 from ..errors import InputError
 from ..execution.graph import input_version
-from ..execution.open_table import is_table
-from ..execution.writing import Written, write_parts, write_rows
+from ..execution.writing import write_parts, write_rows
 from ..linear_model.base import COVERAGE
 from ..linear_model.calibration import error_bound
 from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
@@ -87,40 +86,29 @@ def predict(
     DriftWarning
         Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
     """
-    if out is not None:
-        return _write(model, X, os.fspath(out), keys, columns, probabilities, interval, overwrite)
+    place = None if out is None else os.fspath(out)
+    parquet = place is not None and store.to_parquet(place)
+    if place is not None:  # refused before anything is read
+        store.check_apart(place, [path_of(X), path_of(model)])
+        store.check_writable(place)
+        store.existing_store(place, parts=True)
     trained = predictor(model)
-    if keys:
-        raise InputError("keys are written beside predictions; give out=")
-    rows = trained.open(X, columns=columns).X
-    if is_table(X):
-        trained.warn_of_drift(rows)
-    _headings(trained.pipeline[-1], probabilities, interval, False)
-    if interval is not None:
-        return _ends(trained.pipeline, rows, interval)
-    return trained.pipeline.predict_proba(rows) if probabilities is True else trained.pipeline.predict(rows)
-
-
-def _write(
-    model: Any, X: Any, out: str, keys: Any, columns: Any, probabilities: bool | str, interval: float | None, overwrite: bool
-) -> Written:  # fmt: skip
-    """Write predictions. Raises before anything is read for an output that cannot be written or would destroy others."""
-    store.check_apart(out, [path_of(X), path_of(model)])
-    store.check_writable(out)
-    store.existing_store(out, parts=True)
-    trained = predictor(model)
-    data = trained.open(X, columns=columns)
-    pipeline, last, parquet = trained.pipeline, trained.pipeline[-1], store.to_parquet(out)
+    data, pipeline, last = trained.open(X, columns=columns), trained.pipeline, trained.pipeline[-1]
     if keys and not (parquet and is_table_path(data.place)):
         raise InputError(
-            f"keys= goes with a .parquet output and an input of Parquet or CSV, got {out!r} and {data.place!r}"
+            f"keys= goes with out= of .parquet and an input of Parquet or CSV, got {out!r} and {data.place!r}"
         )
     headings = _headings(last, probabilities, interval, parquet)
     if twice := sorted({*(keys or ())} & {"prediction", "low", "high", *headings}):
         raise InputError(
             f"keys= has {twice}, names that predictions have; rename these columns of {data.place!r}"
         )
-    with hold(out), around_job.get()("predict", pipeline, data):
+    if place is None:
+        trained.warn_of_drift(data.X)
+        if interval is not None:
+            return _ends(pipeline, data.X, interval)
+        return pipeline.predict_proba(data.X) if probabilities is True else pipeline.predict(data.X)
+    with hold(place), around_job.get()("predict", pipeline, data):
         rows, _ = data.rows(uniform=not parquet)
         trained.warn_of_drift(rows)
         arrays = {"prediction": pipeline.predict(rows)}
@@ -134,12 +122,12 @@ def _write(
         if parquet:
             source, named = data.place if keys else None, {"probability": headings}
             return write_parts(
-                out, arrays, source, keys, spec, overwrite, data.reading.get("columns"), headings=named
+                place, arrays, source, keys, spec, overwrite, data.reading.get("columns"), headings=named
             )
         classes = [str(c) for c in last.classes_] if arrays["prediction"].dtype.kind == "U" else None
         made = {"model": trained.path, "source": data.path, "distrf": __version__}
         return write_rows(
-            out, arrays, kind="predictions", spec=spec, classes=classes, provenance=made, overwrite=overwrite
+            place, arrays, kind="predictions", spec=spec, classes=classes, provenance=made, overwrite=overwrite
         )
 
 

@@ -18,7 +18,7 @@ from dask.base import is_dask_collection, tokenize
 from .. import store
 from ..errors import InputError, did_you_mean, warn
 from ..execution.labelled import is_frame, plain_rows, reading_of, with_header
-from ..execution.open_rows import open_column, open_rows
+from ..execution.open_rows import open_column, open_place
 from ..execution.open_table import Table, is_table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
@@ -26,7 +26,7 @@ from ..execution.scheduler import computed
 from ..parameters import COLUMNS, FLAG, one_of, ruled
 from ..scores.passes import as_array
 from ..splits import check_split
-from ..store.csv_format import current_format, said_format
+from ..store.csv_format import said_format
 from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
 from ..tables.encoder import TableEncoder, coded_numbers, describe_columns
@@ -52,8 +52,8 @@ class Rows:
     ----------
     X, y, weights : as they were given, or lazily opened; of a table coded rows
     info : RowSource, of rows at a path
-    reading : how they are read at the path: target and columns, as of `open_rows`; the name of the weight; and what tells
-        targets that were given
+    reading : how they are read at the path: target and columns, as of `open_rows`; the name of the weight; and targets y that were
+        given in place of those there
     held : how rows are held out: what `distrf.splits.make_split` takes of split, by, name and dates
     encoder : TableEncoder, unfitted, of coded rows; `kinds` what their columns are
     table : Table or data frame of which X was made, whose columns have names
@@ -93,13 +93,13 @@ class Rows:
         if self.info is None:
             found = {"data": tokenize(self.X, self.y, self.weights), "rows": self.n}
         else:
-            name = self.reading.get("weight")
+            name, y = self.reading.get("weight"), self.reading["y"]
             found = {
                 "data": store.find_format(self.info.path).fingerprint(self.info.path), "rows": self.n,
-                "columns": self.info.columns or self.reading["columns"], "target": self.target or self.info.target,
+                "columns": self.reading["columns"], "target": self.target or self.info.target,
                 "csv": said_format() or None, "kinds": {kind.name: kind.kind for kind in self.kinds} or None,
                 "weight": name, "weights": None if name or self.weights is None else tokenize(self.weights),
-                "y": self.reading.get("y"),
+                "y": None if y is None else tokenize(y),
             }  # fmt: skip
         return {name: value for name, value in (found | {"split": split}).items() if value is not None}
 
@@ -231,29 +231,22 @@ def open_training(
     check_split(split, by)
     path, kinds = path_of(X), check_kinds(kinds)
     if is_table(X) and (path is None or is_table_path(path)) and not numbers:
-        if drop_missing_target and target is None:
-            raise InputError(
-                "rows without a target are dropped by the column that target= names; leave out rows of y yourself"
-            )
-        weight = sample_weight if isinstance(sample_weight, str) else None
-        data = _open_table(X, y, target, weight, columns, kinds, drop_missing_target, split, by)
-        return data.weighted(sample_weight)
+        return _open_table(X, y, target, sample_weight, columns, kinds, drop_missing_target, split, by)
     if kinds or drop_missing_target:
         raise InputError(
             f"{'kinds' if kinds else 'drop_missing_target'}=: of Parquet, CSV and other tables whose columns are encoded; those "
             f"of {path or type(X).__name__!r} are read as numbers, as their format, a scaling or the map asks for; leave it out, or "
             "choose by columns="
         )
-    held = {"split": split, "by": by}
     if path is not None:
-        data = open_input(path, target, columns, y=y, sample_weight=sample_weight, **held)
+        data = open_input(path, target, columns, y=y, sample_weight=sample_weight, split=split, by=by)
     else:
         refuse_names(X, y=y, sample_weight=sample_weight, by=by, columns=columns, target=target)
         X, y = (
             v if v is None or hasattr(v, "shape") else np.asarray(v)
             for v in (plain_rows(X), plain_rows(y, "y"))
         )
-        data = Rows(X, y, held=held).weighted(sample_weight)
+        data = Rows(X, y, held={"split": split, "by": by}).weighted(sample_weight)
     return data if numbers else _with_missing(data)
 
 
@@ -279,17 +272,21 @@ def _with_missing(data: Rows) -> Rows:
 
 
 def _open_table(
-    X: Any, y: Any, target: str | None, weight: str | None, columns: Any, kinds: dict[str, str], drop: bool, split: str, by: Any
+    X: Any, y: Any, target: Any, sample_weight: Any, columns: Any, kinds: dict[str, str], drop: bool, split: str, by: Any
 ) -> Rows:  # fmt: skip
     """A table to train on. Of the column by which rows are split the model knows nothing if it is one of groups, unless that is asked
     for, or if it is left out: new rows are of other groups."""
+    if drop and target is None:
+        raise InputError(
+            "rows without a target are dropped by the column that target= names; leave out rows of y yourself"
+        )
     name, hidden = by if isinstance(by, str) else None, set[str]()
     if name is not None:
         group = split == "group" and name not in kinds
         if kinds.get(name) == "drop" or (group if columns is None else name not in columns):
             hidden = {name}
     exclude = [column for column, kind in kinds.items() if kind == "drop" and column != name]
-    exclude += [weight] if weight is not None and columns is None else []
+    exclude += [sample_weight] if isinstance(sample_weight, str) and columns is None else []
     given = {"target": target, "columns": columns and [*columns, *hidden], "exclude": exclude or None}
     if isinstance(X, Table) and any(value is not None for value in given.values()):
         raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
@@ -300,20 +297,18 @@ def _open_table(
     schema = TableSchema(tuple(column for column in schema.columns if column.name not in hidden))
     data = coded_rows(X, table, schema, [kind for kind in found if kind.name not in hidden], y)
     by = by if name or by is None else data.column(by)
-    return replace(data, held={"split": split, "by": by, "name": name, "dates": dates})
+    held = {"split": split, "by": by, "name": name, "dates": dates}
+    return replace(data, held=held).weighted(sample_weight)
 
 
 def opened_table(data: Any, drop: bool, **given: Any) -> Table:
     """A table, without its rows that have no target if these are dropped, which a warning counts."""
-    if isinstance(data, Table) or not drop:
-        return data if isinstance(data, Table) else open_table(data, **given)
-    table = open_table(data, drop_missing_target=True, **given)
+    if isinstance(data, Table):
+        return data
+    table = open_table(data, drop_missing_target=drop, **given)
     if table.dropped:
-        text = f"{table.dropped:,} of {table.n + table.dropped:,} rows have no target, and are left out"
-        is_csv = path_of(data) is not None and store.find_format(data) is store.CsvSource
-        if is_csv and table.y.dtype.kind == "U" and current_format().keep_default_na:
-            text += "; words such as NA are none: keep_default_na=False makes classes of them"
-        warn(text, ColumnWarning)
+        total = table.n + table.dropped
+        warn(f"{table.dropped:,} of {total:,} rows have no target, and are left out", ColumnWarning)
     return table
 
 
@@ -323,7 +318,7 @@ def coded_rows(data: Any, table: Table, schema: TableSchema, kinds: Sequence[Col
     return Rows(
         table.rows(schema), table.y if y is None else plain_rows(y, "y"),
         info=table.place.source.coded_as(schema) if at_path else None,
-        reading={"target": table.target if y is None else None, "columns": schema.names, "y": _token(y)},
+        reading={"target": table.target if y is None else None, "columns": schema.names, "y": y},
         encoder=TableEncoder(schema=schema.spec(), columns=kept), kinds=kinds,
         table=table if at_path else getattr(table.place, "table", data),
     )  # fmt: skip
@@ -360,27 +355,18 @@ def open_input(
 
     Raises StoreError for a missing or unfinished store.
     """
-    table, name, dates = is_table_path(path), by if isinstance(by, str) else None, False
+    weight, name = (one if isinstance(one, str) else None for one in (sample_weight, by))
+    table, dates = is_table_path(path), False
     if name is not None and table:
         by, dates = _split_column(open_table(path, columns=[name]), name, split)
-    weight = sample_weight if isinstance(sample_weight, str) else None
-    hidden = [] if weight is None else [weight]
-    hidden += [name] if name is not None and (split == "group" or dates) else []
-    if columns is None and hidden:
-        known = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
-        columns = [column for column in known or () if column not in hidden] or None
-    columns = None if columns is None else list(columns)
-    info = store.open_source(path, store.Selection(target=target, columns=columns))
-    X, own, *more = open_rows(path, target=target, columns=columns, weight=weight)
-    reading = {"target": target, "columns": columns, "y": _token(y), "weight": weight}
+    hidden = (name,) if columns is None and name is not None and (split == "group" or dates) else ()
+    selection = store.Selection(
+        target=target, columns=None if columns is None else list(columns), exclude=hidden
+    )
+    info, X, own, weights = open_place(path, selection, weight)
+    reading = {"target": target, "columns": info.columns or selection.columns, "y": y, "weight": weight}
     held = {"split": split, "by": by, "name": name, "dates": dates}
-    weights = more[0] if more else None
     data = Rows(X, own if y is None else y, weights, info, reading, held)
     if name is not None and not table:
         held["by"] = data.column(name)
-    return data if more else data.weighted(sample_weight)
-
-
-def _token(y: Any) -> str | None:
-    """What tells targets that were given from others."""
-    return None if y is None else tokenize(y)
+    return data if weight is not None else data.weighted(sample_weight)

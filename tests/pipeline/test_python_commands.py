@@ -136,8 +136,8 @@ ROWS = r"rows are a table or an array .* make a table of it: pandas.DataFrame\("
     [
         (lambda out: distrf.evaluate(machine(), X), "evaluation needs a target"),
         (lambda out: distrf.predict(machine()[0], X), "ends in a classifier or a regressor"),
-        (lambda out: distrf.predict(machine(), X, keys=["id"]), "give out="),
-        (lambda out: distrf.predict(machine(), X, out / "p.parquet", keys=["id"]), "keys= goes with a"),
+        (lambda out: distrf.predict(machine(), X, keys=["id"]), "keys= goes with out="),
+        (lambda out: distrf.predict(machine(), X, out / "p.parquet", keys=["id"]), "keys= goes with out="),
         (lambda out: distrf.predict(machine(calibrate=True), out / "r.parquet", out / "p.parquet", keys=["low", "p_in", "x"]), r"keys= has \['low', 'p_in'\], names that"),
         (lambda out: distrf.predict(machine(), X, out / "p.zarr", probabilities=True), "probabilities=True needs a classifier that was calibrated"),
         (lambda out: distrf.featurize(make_pipeline(StreamingRidge().fit(X, X[:, 0])), X, out / "f.zarr"), "featurize takes a feature estimator"),

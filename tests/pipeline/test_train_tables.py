@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from pathlib import Path
 
 import dask.array as da
 import numpy as np
@@ -139,10 +138,8 @@ def test_rows_without_a_target_are_dropped_where_that_is_asked_for(tmp_path, tar
         distrf.train(tmp_path / "a.parquet", **options)
     found = []
     for source in (made, tmp_path / "a.parquet", tmp_path / "a.csv", dd.from_pandas(made, npartitions=3)):
-        with pytest.warns(ColumnWarning, match="60 of 300 rows have no target, and are left out") as caught:
+        with pytest.warns(ColumnWarning, match="60 of 300 rows have no target, and are left out"):
             model = distrf.train(source, drop_missing_target=True, **options)
-        words = any("words such as NA are none: keep_default_na=False" in str(one.message) for one in caught)
-        assert words == (isinstance(source, Path) and source.suffix == ".csv" and target == "t")
         found.append(model.predict(made))
         if classes:
             assert (model.classes_.tolist(), type(model.classes_.tolist()[0])) == (classes, type(classes[0]))
