@@ -316,9 +316,10 @@ class _Frame(_Place):
 
 @dataclass(frozen=True)
 class _Partitions(_Place):
-    """A Dask DataFrame: the partitions that have rows, as the blocks of an array, each an Arrow table."""
+    """A Dask DataFrame: the partitions that have rows, as the blocks of an array, each an Arrow table; and all columns of these rows."""
 
     blocks: Any
+    table: Any
 
     def rows(self, schema: TableSchema) -> da.Array:
         if fault := drift(schema, self.types):
@@ -373,7 +374,7 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
     found = [(f"partition {i}", schemas[i]) for i in filled]
     layout = _layout(_DASK, found, replace(selection, columns=selection.columns and names, exclude=()))
     blocks = da.Array(blocks.dask, blocks.name, (lengths,), dtype=object).blocks[filled]
-    place, y = _Partitions(blocks.chunks[0], layout.schema, blocks), None
+    place, y = _Partitions(blocks.chunks[0], layout.schema, blocks, data), None
     if target is not None:
         dtype = target_dtype(layout.schema.field(target).type, max(1, *longest))
         y = place.array("target", partial(frames.target_values, target=target, dtype=dtype), dtype)

@@ -166,8 +166,10 @@ def test_columns_beside_rows_that_are_dropped_are_dropped_with_them(tmp_path):
     assert distrf.evaluate(model, table, sample_weight=left.w)["r2"] == pytest.approx(wanted["r2"])
     with pytest.raises(InputError, match="got 300 and 240"):
         distrf.evaluate(model, table, sample_weight=table.w)
-    with pytest.raises(InputError, match="240"):
-        distrf.evaluate(model, dd.from_pandas(table, npartitions=2), sample_weight="w")
+    lazy = dd.from_pandas(table, npartitions=2)
+    assert distrf.evaluate(model, lazy, sample_weight="w")["r2"] == pytest.approx(wanted["r2"])
+    distrf.featurize(model, left, tmp_path / "features.zarr", target="y")
+    np.testing.assert_array_equal(distrf.open_rows(tmp_path / "features.zarr")[1].compute(), left.y)
 
 
 @pytest.mark.parametrize(
