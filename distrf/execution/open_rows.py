@@ -95,7 +95,11 @@ def open_place(path: str | os.PathLike[str], selection: Selection, weight: str |
         source = open_source(path, replace(selection, columns=left))
     labels = source.target_source()
     names = source.columns if isinstance(source, TableSource) else selection.columns
-    reading = {"path": source.path, "target": selection.target, "columns": None if names is None else list(names)}
+    reading = {
+        "path": source.path,
+        "target": selection.target,
+        "columns": None if names is None else list(names),
+    }
     X = noted(lazy_rows(source), reading=reading)
     y = None if labels is None else noted(lazy_rows(labels), reading=reading)
     w = None if weights is None else lazy_rows(weights)
