@@ -38,16 +38,12 @@ from ..store.table_schema import TableSchema, listed
 from ..targets import Targets, as_columns, class_targets, regression_targets
 from ..typing import ArrayLike
 from .drift import find_drift
-from .encodings import (
-    MOST_TARGETS,
-    NUMBERS,
-    Choices,
-    encode_columns,
-    feature_names,
-    planned_encodings,
-)
+from .encodings import MOST_TARGETS, NUMBERS, Choices, encode_columns, feature_names, planned_encodings
 from .kinds import AS_SAID, ColumnKind, ColumnWarning, cautions, infer_kinds
 from .summary import SummaryReduction, summarise, with_folds
+
+#: Encoded targets up to which codes have their means: more columns of means than numbers drown these in the distances.
+_CODE_TARGETS = 8
 
 
 @estimator
@@ -333,7 +329,7 @@ class TableEncoder(FeatureEstimator):
         return Choices(numbers, self.n_bins, self.max_levels)
 
     def _reduction(self, kinds: list[ColumnKind], n: int, targets: Targets | None) -> SummaryReduction:
-        counted = ("category",) if targets is None else ("category", "code")
+        counted = ("category", "code") if targets and targets.width <= _CODE_TARGETS else ("category",)
         levels = tuple(j for j, kind in enumerate(kinds) if kind.kind in counted)
         numbers = tuple(j for j, kind in enumerate(kinds) if kind.used and kind.kind != "category")
         return SummaryReduction(numbers, levels, n, targets)

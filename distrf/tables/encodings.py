@@ -90,8 +90,8 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
             if made:
                 facts |= {"low": known.low, "high": known.high, "unread": known.unread}
             if made and levels is not None and levels_tell(levels, summary):
-                facts["encoding"] += f", means of the target, {len(levels.codes):,} levels"
-                facts["exact"] = True
+                words = f"{facts['encoding']}, means of the target, {len(levels.codes):,} levels"
+                facts |= {"encoding": words, "exact": True}
                 made = (*made, _target_means(j, levels.codes, levels.sums, summary, choices.crossing))
             encoded.append((facts, made))
         elif levels is not None:

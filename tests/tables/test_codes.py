@@ -85,3 +85,11 @@ def test_numbers_of_shops_are_as_good_as_their_names(rng):
         assert ("means of the target, 100 levels" in encoding["shop"]) is (name != "number")
         assert "means" not in encoding["day"]
     assert scores["code"] > scores["text"] - 0.02 > scores["number"] + 0.2
+
+
+@pytest.mark.parametrize(("classes", "width"), [(8, 1 + 8), (9, 1)])
+def test_more_than_eight_targets_give_codes_no_means(classes, width, rng):
+    """As of letters told by sixteen small numbers: 26 means of each would drown the numbers."""
+    x = rng.integers(0, 200, N)
+    labels = np.char.add("c", (x * 7919 % 211 % classes).astype(str))
+    assert distrf.TableEncoder().fit_transform(pd.DataFrame({"x": x}), labels).shape[1] == width
