@@ -32,7 +32,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/projections": (546, 7),
     "distrf/ridge": (578, 6),
     "distrf/scores": (487, 7),
-    "distrf/sgd": (1487, 11),
+    "distrf/sgd": (1481, 11),
     "distrf/store": (3188, 22),
     "distrf/subspace": (493, 7),
     "distrf/tables": (800, 7),

@@ -151,7 +151,7 @@ class Newton:
         if self.choose_epsilon:  # one for each target
             epsilons = [with_epsilon(self.loss, column[:, None], weight).epsilon for column in Y.T]
             loss = replace(loss, epsilon=np.array(epsilons) if len(epsilons) > 1 else epsilons[0])
-        apart, unlike = (1.0, False) if sp.issparse(Z) else check_sizes(Z, None, _LOST, 8)
+        apart, unlike = (1.0, False) if sp.issparse(Z) else check_sizes(Z, None, _LOST)
         alpha = self.alphas[0] if self.alphas and len(self.alphas) == 1 else None
         if alpha is None:
             alpha = self._sampled_alpha(replace(sample, Y=Y), sum(rows.blocks), loss, apart)

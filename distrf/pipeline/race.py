@@ -96,6 +96,10 @@ class Candidate:
         return f"{' and '.join(features)} in units {self.units!r}"
 
 
+#: Of each units the best candidate with features, and its penalty.
+Leaders = dict[str, tuple[Candidate, float]]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """best : the candidate that is delivered; None is the constant. found, linear, constant : what was judged of each
@@ -286,13 +290,13 @@ class Race:
         passes_allowed : whether a fit by passes may take the place of ridge
         as_asked : whether the best is judged by the map itself, with as many features as were asked for
         """
-        found, mean, components = self._climb(self.candidates()), self.constant(), 0
+        (found, leaders), mean, components = self._climb(self.candidates()), self.constant(), 0
         errors = 0.0 if plenty else 1.0
         linear = best = min((c for c in found if not c.mapped), key=lambda c: found[c].loss)
         mapped = sorted((c for c in found if c.mapped), key=lambda c: found[c].loss)
         if mapped:
             best, judged = mapped[0], found[mapped[0]]
-            other, with_metric, few = self._in_metrics(best, judged.alpha)
+            other, with_metric, few = self._in_metrics(best, judged.alpha, leaders)
             found.setdefault(other, with_metric)
             if other is not best and with_metric.beats(few, errors):
                 best, few, judged = other, with_metric, self._tried(other, with_metric.alpha)
@@ -326,11 +330,10 @@ class Race:
         passes = self.judge_passes(best, *self.rungs[-1][:2])
         return passes if passes.beats(found, 0.0 if rare and not plenty else 1.0) else None
 
-    def _climb(self, candidates: list[Candidate]) -> dict[Candidate, Judged]:
-        """What the last rung says of those that reached it."""
+    def _climb(self, candidates: list[Candidate]) -> tuple[dict[Candidate, Judged], Leaders]:
+        """What the last rung says of those that reached it; and of each units the best with features, and its penalty."""
         tried = {c: self._penalties(c) for c in candidates}
-        found: dict[Candidate, Judged] = {}
-        self.leaders: dict[str, tuple[Candidate, float]] = {}  # the best with features, in each units
+        found, leaders = dict[Candidate, Judged](), Leaders()
         for i, (rows, D, most) in enumerate(self.rungs):
             last = i + 1 == len(self.rungs)
             if not last and len(tried) <= self.rungs[i + 1][2]:
@@ -338,14 +341,14 @@ class Race:
             splits = 5 if last else 3 if len(self.sample.y) <= 500 else 1
             found = {c: self.judge(c, rows, D, alphas, splits) for c, alphas in tried.items()}
             order = sorted(found, key=lambda c: found[c].loss)
-            self.leaders |= {c.units: (c, found[c].alpha) for c in reversed(order) if c.mapped}
+            leaders |= {c.units: (c, found[c].alpha) for c in reversed(order) if c.mapped}
             if not last:
                 going = _of_each_units(order, most)
                 for mapped in (False, True):  # the best columns and the best features, whatever is better
                     if all(c.mapped is not mapped for c in going):
                         going += [c for c in order if c.mapped is mapped][:1]
                 tried = {c: self._penalties(c, found[c].alpha) for c in going}
-        return found
+        return found, leaders
 
     def _tried(self, candidate: Candidate, alpha: float, D: int | None = None, learns: bool = False) -> Judged:
         """What a candidate is worth on the rows of the last rung, with its features or others; `learns` as of `judge`."""
@@ -360,7 +363,7 @@ class Race:
         around = [times * (near or 0.0) for times in (0.01, 0.1, 1.0, 10.0) if times >= least]
         return list(ALPHAS) if near is None else [alpha for alpha in around if alpha > 5e-9]
 
-    def _in_metrics(self, best: Candidate, alpha: float) -> tuple[Candidate, Judged, Judged]:
+    def _in_metrics(self, best: Candidate, alpha: float, leaders: Leaders) -> tuple[Candidate, Judged, Judged]:
         """The best candidate in the last of its learned metrics that did better, itself where none did.
 
         The best one in the units of fewest columns is tried too: there few columns that count are found among many.
@@ -369,7 +372,7 @@ class Race:
         -------
         The candidate, what was judged of it with few features, and of the plain one.
         """
-        narrow, own = min(self.leaders.values(), key=lambda one: self.units[one[0].units].shape[1])
+        narrow, own = min(leaders.values(), key=lambda one: self.units[one[0].units].shape[1])
         starts = {best: alpha} | ({narrow: own} if narrow.units != best.units and self._learns(narrow) else {})
         going = {start: self._tried(start, near, self.fewer, True) for start, near in starts.items()}
         plain = found = going[best]

@@ -6,7 +6,6 @@ and the best constant prediction, from which training starts.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ..errors import InputError
+from ..errors import InputError, warn
 from ..execution.sampling import neighbours
 from ..losses import Loss, Squared
 from ..targets import Targets
@@ -150,9 +149,7 @@ def measure_spectrum(
     )  # fmt: skip
 
 
-def check_sizes(
-    Z: np.ndarray, shift: np.ndarray | None, warned: float = UNLIKE, stacklevel: int = 6
-) -> tuple[float, bool]:
+def check_sizes(Z: np.ndarray, shift: np.ndarray | None, warned: float = UNLIKE) -> tuple[float, bool]:
     """The size of the smallest column over that of the largest, and whether that is less than 1 / UNLIKE of many columns.
 
     Their sizes are those of their largest entries; columns of zeros have none, and constant ones, of which subtracting a shift left
@@ -170,11 +167,8 @@ def check_sizes(
             f"numbers; got {high:.3g}; scale the columns, as StreamingScaler does"
         )
     if high > warned * low:
-        warnings.warn(
-            f"columns have sizes from {low:.2g} to {high:.2g}: little is learned from the small ones; put StreamingScaler before it",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
+        text = f"columns have sizes from {low:.2g} to {high:.2g}: little is learned from the small ones; put StreamingScaler before it"
+        warn(text, ConvergenceWarning)
     return float(sizes[0] / high), bool(high > UNLIKE * low)
 
 

@@ -32,7 +32,7 @@ from .table_schema import (
     drift,
     is_text,
 )
-from .text_forms import read_text
+from .text_forms import PER_SECOND, read_text
 
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
@@ -114,9 +114,9 @@ def _seconds(values: pa.ChunkedArray) -> np.ndarray:
     """Seconds of dates, timestamps and times of day, the same number in all units."""
     if pa.types.is_date(values.type):
         values = values.cast(pa.timestamp("s" if pa.types.is_date32(values.type) else "ms"))
-    unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit]
+    unit = PER_SECOND[values.type.unit]
     counts = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64()).fill_null(0).to_numpy()
-    if unit == 10**9:  # as in microseconds
+    if unit > 10**6:  # as in microseconds
         counts, unit = counts // 1000, 10**6
     whole, rest = np.divmod(counts, unit)
     seconds = whole + rest / unit

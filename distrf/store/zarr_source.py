@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from ..errors import DistrfError, InputError, StoreError, did_you_mean, warn
+from ..errors import DistrfError, InputError, StoreError, brief, did_you_mean, warn
 from . import files
 from .file_lists import version_of
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
@@ -72,7 +72,7 @@ class ZarrRows:
             if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
                 raise
             what = f"rows {first}:{last} of array {self.array!r} in {self.path!r}"
-            raise files.damaged(f"{what} cannot be read ({type(error).__name__}: {error})") from error
+            raise files.damaged(f"{what} cannot be read ({brief(error)})") from error
         self.current()
         if block.dtype.kind == "T":
             block = block.astype(object).astype(str)

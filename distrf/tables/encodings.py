@@ -264,7 +264,7 @@ def levels_tell(levels: FrequentCodes, summary: TableSummary) -> bool:
     bool
         Whether squared errors fall by three standard errors and a thousandth of the variance; False where some level was lost.
     """
-    if levels.lost or not levels.n_outputs or len(levels.codes) < 4:
+    if levels.lost or len(levels.codes) < 4:
         return False
     n, total = levels.sums[:, :, 0].sum(axis=1), levels.sums[:, :, 1:].sum(axis=1)
     within = (summary.squares - (total**2 / n[:, None]).sum(axis=0)) / max(n.sum() - len(n), 1.0)
