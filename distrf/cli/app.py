@@ -356,11 +356,11 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
 
 
-@command("target", "weight", "columns", "csv", "by", "importance", "report")
+@command("target", "weight", "columns", "csv", "by", "report")
 def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Score a trained model on rows with known targets.
 
-    In one pass over the rows; with --importance it also measures which columns the model needs.
+    In one pass over the rows.
 
     \b
     Examples:
@@ -368,16 +368,8 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
       distrf evaluate prices/ sales.parquet --by region --report report.html
     """
     from ..pipeline.evaluating import evaluate
-    from ..pipeline.importance import permutation_importance
-    from ..pipeline.loaded import predictor
 
     session.report_to(given.get("report"), x, model)
-    trained, title = predictor(model), f"{model} on {x}"
-    data = trained.open(x, needs_target=True, **_reading(given))
-    with session.connected("evaluate", trained.pipeline, data):
-        found = evaluate(trained, data, **_of(given, "by"))
-        shown, result = console.scores(title, found), dict(found) | {"model": model}
-        if "importance" in given:
-            lost = permutation_importance(trained, data)
-            result["importance"], shown = lost, f"{shown}\n\n{lost}"
-    session.finish(result, shown, found, title)
+    session.plan_jobs()
+    found, title = evaluate(model, x, **_reading(given), **_of(given, "by")), f"{model} on {x}"
+    session.finish(dict(found) | {"model": model}, console.scores(title, found), found, title)

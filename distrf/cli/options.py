@@ -70,7 +70,6 @@ OPTIONS: dict[str, Any] = {
     "keys": _names("Columns to write beside predictions, to Parquet."),
     "probabilities": _text("Write those of the classes: yes, no or auto."),
     "interval": _text("Write ends that hold this share of targets.", "SHARE", kind=float | None),
-    "importance": _flag("--importance", "Also what is lost where a column is permuted."),
     "like": _text("Folder of a map or model, taken as it was fitted.", "PATH"),
     "save_map": _text("Folder to keep the fitted map in.", "PATH"),
     # of all commands

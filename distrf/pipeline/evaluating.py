@@ -23,6 +23,7 @@ from ..scores.slices import Sliced, Slices
 from ..store.csv_format import reads_csv
 from ..tables.drift import DriftWarning
 from .loaded import predictor
+from .rows import around_job
 
 #: Values of a column that are looked at to choose slices.
 _SAMPLE = 10_000
@@ -145,21 +146,19 @@ def evaluate(
     trained = predictor(model)
     pipeline, last = trained.pipeline, trained.pipeline[-1]
     reading = {"target": target, "sample_weight": sample_weight, "columns": columns}
-    data, rows, truth = trained.open_labelled(X, y, "evaluation", **reading)
-    column, n = None if by is None else data.column(by), int(truth.shape[0])
-    if column is not None and column.shape[:1] != (n,):
-        raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
-    slices = None
-    if column is not None:
-        slices = Slices.of_sample(take_rows(column, sampled_rows(n, _SAMPLE, 0, "slices")))
-    blocks = {"y": truth, **_outputs(pipeline, rows), "weight": data.weights, "by": column}
-    blocks = {name: block for name, block in blocks.items() if block is not None}
-    width = int(rows.shape[1])
-    sums = sum_pass(
-        empty_sums(last, tuple(blocks), n, slices),
-        [*blocks.values()],
-        flops_per_row=_flops_per_row(pipeline, width),
-    )
+    data = trained.open(X, y, needs_target=True, **reading)
+    with around_job.get()("evaluate", pipeline, data):
+        rows, truth = trained.labelled(data, "evaluation")
+        column, n = None if by is None else data.column(by), int(truth.shape[0])
+        if column is not None and column.shape[:1] != (n,):
+            raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
+        slices = None
+        if column is not None:
+            slices = Slices.of_sample(take_rows(column, sampled_rows(n, _SAMPLE, 0, "slices")))
+        blocks = {"y": truth, **_outputs(pipeline, rows), "weight": data.weights, "by": column}
+        blocks = {name: block for name, block in blocks.items() if block is not None}
+        work = _flops_per_row(pipeline, int(rows.shape[1]))
+        sums = sum_pass(empty_sums(last, tuple(blocks), n, slices), [*blocks.values()], flops_per_row=work)
     if is_classifier(last):
         _warn_of_new_labels(sums.whole.labels, last.classes_)
     sliced = {} if slices is None else {"by": None if np.ndim(by) else by, "slices": sums.report()}

@@ -42,8 +42,6 @@ class Loaded:
     @classmethod
     def of(cls, model: Any) -> Loaded:
         """From the path of a model folder, or a fitted estimator. Raises StoreError for a folder that is none."""
-        if isinstance(model, Loaded):
-            return model
         path = path_of(model)
         details, fitted = ({}, model) if path is None else (model_details(path), load_model(path))
         pipeline = as_pipeline(fitted)
@@ -85,8 +83,6 @@ class Loaded:
 
         needs_target : whether the target of the training is read where no other one is asked for
         """
-        if isinstance(rows, Rows):
-            return rows.weighted(sample_weight)
         encoder, training, path = self.encoder, getattr(self.pipeline, "training_", None), path_of(rows)
         named = is_table_path(path) or (path is None and encoder is not None and is_table(rows))
         if columns is not None and encoder is not None:
@@ -113,18 +109,17 @@ class Loaded:
             columns = columns if store.open_source(str(path), store.Selection()).columns else None
         return open_input(str(path), target, columns, y=y, sample_weight=sample_weight)
 
-    def open_labelled(self, X: Any, y: Any, job: str, **reading: Any) -> tuple[Rows, Any, Any]:
-        """Rows with targets, and lazy (X, y) of them, after a look at how they differ from those of the training.
+    def labelled(self, data: Rows, job: str) -> tuple[Any, Any]:
+        """Lazy (X, y) of rows with targets, after a look at how they differ from those of the training.
 
         Raises InputError for targets of another kind than the model predicts.
         """
-        data, last = self.open(X, y, needs_target=True, **reading), self.pipeline[-1]
-        truth, rows = data.targets(job), data.X
+        truth, rows, last = data.targets(job), data.X, self.pipeline[-1]
         if data.path is not None or not is_frame(rows):
             rows, truth = data.rows()
         check_targets(truth, last.classes_ if is_classifier(last) else None)
         self.warn_of_drift(rows)
-        return data, rows, truth
+        return rows, truth
 
     def warn_of_drift(self, rows: Any) -> None:
         """Give a DriftWarning where rows to predict differ from those of the training, by a sample of them."""
