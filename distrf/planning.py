@@ -313,7 +313,7 @@ def _with_size(step: Any, D: int) -> Any:
 
 def _writing(job: str, rows: PlannedRows, model: Any) -> Costs:
     """The costs of writing features or predictions block by block, or of adding up scores."""
-    state = empty_sums(model, (), rows.n).nbytes if job == "evaluate" else 0
+    state = empty_sums(model, rows.n).nbytes if job == "evaluate" else 0
     block = rows.block_rows * rows.entries * rows.itemsize
     # Zarr holds the compressed bytes of a block twice: as its codec gives them, and with their checksum behind.
     scratch = 2 * block if job == "featurize" else block + 2 * rows.block_rows * rows.outputs * rows.itemsize

@@ -36,9 +36,9 @@ def test_a_training():
 
 
 def test_an_evaluation():
-    found = evaluate(StreamingRidgeClassifier(0.1).fit(X, Y), X, Y, by=Y)
+    found = evaluate(StreamingRidgeClassifier(0.1).fit(X, Y), X, Y)
     facts = dict(line.split("  ", 1) for line in repr(found).splitlines())
     assert next(iter(facts)) == found["score"]
     assert "log loss" not in facts  # not defined
-    assert facts["also holds"].strip() == "classes, confusion_matrix, slices"
+    assert facts["also holds"].strip() == "classes, confusion_matrix"
     assert json.loads(json.dumps(found)) == found == pickle.loads(pickle.dumps(found))

@@ -356,7 +356,7 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
 
 
-@command("target", "weight", "columns", "csv", "by", "report")
+@command("target", "weight", "columns", "csv", "report")
 def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Score a trained model on rows with known targets.
 
@@ -365,11 +365,11 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     \b
     Examples:
       distrf evaluate model/ test.zarr
-      distrf evaluate prices/ sales.parquet --by region --report report.html
+      distrf evaluate prices/ sales.parquet --report report.html
     """
     from ..pipeline.evaluating import evaluate
 
     session.report_to(given.get("report"), x, model)
     session.plan_jobs()
-    found, title = evaluate(model, x, **_reading(given), **_of(given, "by")), f"{model} on {x}"
+    found, title = evaluate(model, x, **_reading(given)), f"{model} on {x}"
     session.finish(dict(found) | {"model": model}, console.scores(title, found), found, title)

@@ -270,12 +270,7 @@ def training(title: str, result: dict[str, Any]) -> str:
 
 
 def scores(title: str, found: Any) -> str:
-    """The scores of a model, the first one first, and tables by class and by slice."""
+    """The scores of a model, the first one first, and a table by class."""
     parts, classes = [title, str(found)], found.get("classes", ())
     parts += [table("by class", classes)] if 0 < len(classes) <= _ROWS else []
-    if "slices" in found:
-        from ..scores.models import SLICE_SCORES
-
-        names = dict.fromkeys(["value", "rows", found["score"], *(n for n in SLICE_SCORES if n in found)])
-        parts += [table(f"by {found['by']}", [{n: piece[n] for n in names} for piece in found["slices"]])]
     return "\n".join(parts)

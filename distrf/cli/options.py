@@ -41,7 +41,7 @@ OPTIONS: dict[str, Any] = {
     "csv": _pairs("As in pandas: sep, decimal, header, encoding, ..."),
     # how rows are held out
     "split": _text("random, stratified, group, time or blocks.", "NAME"),
-    "by": _text("Column of groups, times or, for evaluate, slices.", "NAME"),
+    "by": _text("Column of the groups or the times.", "NAME"),
     # the pipeline
     "model": _text("auto, ridge, ridge-classifier; by passes: logistic, svm, huber; sgd-regressor, sgd-classifier.", "NAME"),
     "map": _text("auto, none, fourier, laplace, tensor-sketch, binning, nystroem, tefm, cnm, learned or blockwise.", "NAME"),

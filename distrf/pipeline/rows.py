@@ -133,11 +133,8 @@ class Rows:
             raise InputError(f"{job} needs a target: {remedy}")
         return as_columns(self.y)
 
-    def column(self, asked: Any, *, exact: bool = True) -> Any:
-        """A column of these rows by its name, whether a model has it or not; or values of all rows that were given, as they are.
-
-        exact : whether whole numbers beyond 2^53 stay what they are
-        """
+    def column(self, asked: Any) -> Any:
+        """A column of these rows by its name, whether a model has it or not; or values of all rows that were given, as they are."""
         if np.ndim(asked):
             return as_array(asked)
         name = str(asked)
@@ -145,7 +142,7 @@ class Rows:
             reading = {"columns": self.reading["columns"], "target": self.target}
             labelled = isinstance(self.table, Table) and self.table.dropped > 0
             coded = self.encoder is not None
-            return open_column(self.path, name, exact=exact, coded=coded, labelled=labelled, **reading)
+            return open_column(self.path, name, coded=coded, labelled=labelled, **reading)
         if self.table is None or isinstance(self.table, Table):
             raise InputError(
                 f"columns are named where rows are at a path or a data frame; give the values of {name!r}, shape (n,)"
@@ -165,7 +162,7 @@ class Rows:
         name = sample_weight if isinstance(sample_weight, str) else None
         if name is None and np.ndim(sample_weight) == 0:
             raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
-        found = self.column(sample_weight, exact=False)
+        found = self.column(sample_weight)
         if self.path is not None:
             found = align_rows(self.X, found, "sample_weight")
         return replace(self, weights=found, reading={**self.reading, "weight": name})

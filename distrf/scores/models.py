@@ -16,8 +16,6 @@ from .ranking import BINS, Ranking
 
 #: Rows of a sample, and outputs of each that are kept, the first ones: there may be thousands.
 SAMPLED, OUTPUTS = 1000, 10
-#: Scores of slices that are shown, beside the first one.
-SLICE_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "log_loss", "rmse", "mae")
 #: A class is rare if it has less than this share of what it would have if all classes had as many rows.
 _RARE = 0.1
 
@@ -123,13 +121,13 @@ class ClassifierSums(StateOfStates):
         """Of two classes, the one whose average precision is told: the second, unless the first is rare."""
         return 0 if rare_class(self.class_weights) == 0 else 1
 
-    def scores(self, whole: ClassifierSums | None = None) -> dict[str, float | None]:
-        """The scores by name, those of a slice of the rows of `whole` if that is given.
+    def scores(self) -> dict[str, float | None]:
+        """The scores by name.
 
         They are None where they are not defined, or the model does not say what they need. AUC and average precision are the
         means over the classes for which they are defined.
         """
-        of_others = self.two and (whole or self).positive == 0
+        of_others = self.two and self.positive == 0
         areas = [ranking.roc_auc() for ranking in self.rankings]
         precisions = [ranking.average_precision(of_others) for ranking in self.rankings]
         ranked = {"roc_auc": _mean(areas), "average_precision": _mean(precisions)}
@@ -205,13 +203,9 @@ class RegressorSums(StateOfStates):
         super().merge(other)
         self.sample += other.sample
 
-    def scores(self, whole: RegressorSums | None = None) -> dict[str, float]:
-        """The scores by name, of a slice of the rows of `whole` too."""
-        return self.errors.scores()
-
     def report(self) -> dict[str, Any]:
         """All scores as plain JSON."""
-        return {"score": "r2", "rows": self.rows, **self.scores(), "score_of_constant": 0.0}
+        return {"score": "r2", "rows": self.rows, **self.errors.scores(), "score_of_constant": 0.0}
 
 
 def _counts(sums: np.ndarray) -> list[int | float]:

@@ -77,18 +77,12 @@ def test_a_frame_is_scored_by_the_names_of_its_columns(model, kind):
     test = frame(600, seed=1).assign(where=lambda rows: np.where(rows.index % 3 == 0, "north", "south"))
     if kind != "dask":
         test.loc[::7, "where"] = None
-    expected = distrf.evaluate(
-        model, test.drop(columns="churned"), test["churned"].to_numpy(str), by=test["where"].to_numpy(object)
-    )
+    expected = distrf.evaluate(model, test.drop(columns="churned"), test["churned"].to_numpy(str))
     if kind == "arrow":
         rows = pa.Table.from_pandas(test)
     else:
         rows = test if kind == "pandas" else dd.from_pandas(test, npartitions=3)
-    found = distrf.evaluate(model, rows, target="churned", by="where")
-    assert found["by"] == "where"
-    assert {s["value"]: s["rows"] for s in found["slices"]} == {
-        s["value"]: s["rows"] for s in expected["slices"]
-    }
+    found = distrf.evaluate(model, rows, target="churned")
     assert found["accuracy"] == expected["accuracy"]
     opened = distrf.open_table(rows, target="churned", exclude=["where"])
     assert distrf.evaluate(model, opened)["accuracy"] == expected["accuracy"]
@@ -109,7 +103,7 @@ def test_targets_of_rows_that_no_path_names(model):
     for options, message in (
         ({"target": "gone"}, "gone"),
         ({"target": "churned", "y": test["churned"]}, "give one of them"),
-        ({"target": "churned", "by": "gone"}, "'gone' is no column of the table; columns: .'customer_id'"),
+        ({"sample_weight": "gone"}, "'gone' is no column of the table; columns: .'customer_id'"),
         ({"X": test.drop(columns="churned")}, "churned"),
     ):
         with pytest.raises(InputError, match=message):
@@ -158,18 +152,18 @@ def test_rows_without_a_target_are_dropped_where_that_is_asked_for(tmp_path, tar
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_columns_beside_rows_that_are_dropped_are_dropped_with_them(tmp_path):
-    """Named weights and slices; values that are given are those of the rows that are left."""
+    """Named weights; values that are given are those of the rows that are left."""
     table = frame(300)[["age", "plan"]].assign(y=np.arange(300.0), w=np.arange(300.0) % 7)
     table.loc[::5, "y"] = np.nan
     left, options = table[table.y.notna()], {"target": "y", "map": None, "sample_weight": "w"}
     model = distrf.train(table, drop_missing_target=True, **options)
     np.testing.assert_array_equal(model[-1].coef_, distrf.train(left, **options)[-1].coef_)
-    wanted = distrf.evaluate(model, left, sample_weight=left.w, by="plan")
+    wanted = distrf.evaluate(model, left, sample_weight=left.w)
     table.to_parquet(tmp_path / "a.parquet")
     for rows in (table, pa.Table.from_pandas(table), tmp_path / "a.parquet"):
-        found = distrf.evaluate(model, rows, by="plan", sample_weight="w")
+        found = distrf.evaluate(model, rows, sample_weight="w")
         assert found["r2"] == pytest.approx(wanted["r2"])
-        assert [part["rows"] for part in found["slices"]] == [part["rows"] for part in wanted["slices"]]
+        assert found["rows"] == wanted["rows"] == 240
     assert distrf.evaluate(model, table, sample_weight=left.w)["r2"] == pytest.approx(wanted["r2"])
     with pytest.raises(InputError, match="got 300 and 240"):
         distrf.evaluate(model, table, sample_weight=table.w)
