@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import dask.array as da
 import numpy as np
-from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from ..errors import warn
 from ..linear_model.base import LinearClassifier
 from ..plain_data import shown
+from ..scores.errors import ErrorSums
 from ..scores.labels import LabelCounts
-from ..scores.models import ClassifierSums, RegressorSums
+from ..scores.models import ClassifierSums
 from ..scores.passes import ROW_FLOPS, sum_pass
 from ..scores.ranking import bins_of_each
 from ..store.csv_format import reads_csv
@@ -33,12 +32,12 @@ class Evaluation(dict[str, Any]):
     ----------
     scores : mapping of str to scores
         Plain JSON.
-    sums : ClassifierSums or RegressorSums
+    sums : ClassifierSums or ErrorSums
         Sums over all rows.
 
     Attributes
     ----------
-    sums : ClassifierSums or RegressorSums
+    sums : ClassifierSums or ErrorSums
         What the scores were made of: counts by class and score, or moments of the errors.
 
     Examples
@@ -51,7 +50,7 @@ class Evaluation(dict[str, Any]):
     1.0
     """
 
-    def __init__(self, scores: Mapping[str, Any], sums: ClassifierSums | RegressorSums):
+    def __init__(self, scores: Mapping[str, Any], sums: ClassifierSums | ErrorSums):
         super().__init__(scores)
         self.sums = sums
 
@@ -165,10 +164,7 @@ def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
     """
     last, outputs = pipeline[-1], {}
     if not is_classifier(last):
-        predicted = pipeline.predict(rows)
-        n, lazy = predicted.shape[0], is_dask_collection(predicted)
-        numbers = da.arange(n, chunks=predicted.chunks[:1]) if lazy else np.arange(n)
-        return {"predicted": predicted, "numbers": numbers}
+        return {"predicted": pipeline.predict(rows)}
     if hasattr(pipeline, "predict_proba"):
         outputs["probabilities"] = pipeline.predict_proba(rows)
     if hasattr(pipeline, "decision_function") and (not outputs or len(last.classes_) == 2):
@@ -178,10 +174,10 @@ def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
     return outputs
 
 
-def empty_sums(model: Any, n: int) -> ClassifierSums | RegressorSums:
+def empty_sums(model: Any, n: int) -> ClassifierSums | ErrorSums:
     """The state without rows; rankings have no more bins than there are rows."""
     if not is_classifier(model):
-        return RegressorSums(n)
+        return ErrorSums()
     ranked = 1 if len(model.classes_) == 2 else len(model.classes_)
     return ClassifierSums(model.classes_, min(bins_of_each(ranked), max(n, 2)))
 

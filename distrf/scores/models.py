@@ -1,21 +1,17 @@
-"""All that one pass sums up of the predictions of a model, and the scores as plain data. Number code."""
+"""All that one pass sums up of the predictions of a classifier, and the scores as plain data. Number code."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..execution.passes import StateOfStates
-from ..randomness import sample_indices
-from ..targets import float_columns
-from .errors import ErrorSums, ProbabilitySums
+from .errors import ProbabilitySums
 from .labels import LabelCounts, as_labels, codes_of
 from .ranking import BINS, Ranking
 
-#: Rows of a sample, and outputs of each that are kept, the first ones: there may be thousands.
-SAMPLED, OUTPUTS = 1000, 10
 #: A class is rare if it has less than this share of what it would have if all classes had as many rows.
 _RARE = 0.1
 
@@ -156,56 +152,6 @@ class ClassifierSums(StateOfStates):
             "confusion_matrix": None if known.matrix is None else [_counts(row) for row in known.matrix],
             "calibration": _records("predicted observed rows", bins) or None,
         }
-
-
-@dataclass
-class RegressorSums(StateOfStates):
-    """Sums over the rows of a regressor.
-
-    Parameters
-    ----------
-    n : int, default 0
-        All rows, of which a seeded 1,000 are kept.
-
-    Attributes
-    ----------
-    errors : ErrorSums
-    sample : list of arrays of shape (rows, 2 x outputs)
-        Targets of rows of positive weight, of at most 10 outputs, and beside them the predictions.
-    """
-
-    n: int = 0
-    errors: ErrorSums = field(default_factory=ErrorSums)
-    sample: list[np.ndarray] = field(default_factory=list)
-
-    states = property(lambda self: [self.errors])  # type: ignore[assignment]
-    rows = property(lambda self: self.errors.rows)
-
-    def add(
-        self, y: np.ndarray, predicted: np.ndarray, numbers: np.ndarray, weight: np.ndarray | None = None
-    ) -> None:
-        """Count the rows of a block.
-
-        Parameters
-        ----------
-        y, predicted : arrays of shape (rows,) or (rows, outputs)
-        numbers : array of int of shape (rows,), of the rows
-        weight : array of shape (rows,), optional
-        """
-        self.errors.add(y, predicted, weight)
-        if self.n:
-            kept = np.isin(numbers, sample_indices(0, "residuals", self.n, SAMPLED))
-            kept &= True if weight is None else weight > 0
-            self.sample.append(np.hstack([float_columns(block)[kept, :OUTPUTS] for block in (y, predicted)]))
-
-    def merge(self, other: RegressorSums) -> None:  # type: ignore[override]
-        """Count the rows of another state, which is left as it is."""
-        super().merge(other)
-        self.sample += other.sample
-
-    def report(self) -> dict[str, Any]:
-        """All scores as plain JSON."""
-        return {"score": "r2", "rows": self.rows, **self.errors.scores(), "score_of_constant": 0.0}
 
 
 def _counts(sums: np.ndarray) -> list[int | float]:
