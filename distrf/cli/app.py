@@ -307,12 +307,10 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     options = _training(fit, given, "overwrite")
     session.plan_jobs()
     tuned = search(x, grid=given.get("grid", {}), out=out, say=session.say, **options)
-    lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]
+    best = ", ".join(f"{name} {value}" for name, value in tuned.best["parameters"].items())
+    lines = [f"best: {best}; {tuned.metric} {tuned.best['score']:.4f} on {tuned.judged}"]
     lines += [str(choice) for choice in tuned.model.training_.choices if choice.what == "split"]
-    lines += [
-        *(f"note: {note}" for note in tuned.notes),
-        f"model {out}, trained on all {session.data.n:,} rows",
-    ]
+    lines += [f"model {out}, trained on all {session.data.n:,} rows"]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines))
 
 
