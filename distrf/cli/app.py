@@ -85,21 +85,16 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
                 copy_context().run(function, session, *words, given)  # a model may set how its CSV is read
 
         made = [
-            Parameter(n, Parameter.KEYWORD_ONLY, annotation=k, default=_default(k)) for n, k in declared.items()
+            Parameter(
+                n, Parameter.KEYWORD_ONLY, annotation=k, default=Parameter.empty if n in arguments else None
+            )
+            for n, k in declared.items()
         ]
         called.__signature__ = Signature(made)  # type: ignore[attr-defined]
         called.__annotations__ = declared
         return app.command()(called)
 
     return decorate
-
-
-def _default(kind: Any) -> Any:
-    """False of a flag, None of another option; arguments have none."""
-    typed = getattr(kind, "__origin__", str)
-    if typed is str:
-        return Parameter.empty
-    return False if typed is bool else None
 
 
 Rows = Annotated[str, typer.Argument(help="Rows: a Zarr store, Parquet or CSV.", metavar="X")]
@@ -184,8 +179,6 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
         del given[name]
     session.plan_jobs()
     written = featurize(_featurizer(own) if like is None else like, x, out, **given)
-    there = written.blocks - written.computed
-    session.say(f"{written.computed} of {written.blocks} blocks computed, {there} were there")
     info: Any = written.info  # of a Zarr store
     session.finish(info.to_dict() | {"blocks_computed": written.computed}, console.store(info))
 

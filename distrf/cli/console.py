@@ -33,7 +33,6 @@ class Session:
     def __init__(self, *, quiet: bool = False, json: bool = False, **where: str):
         self.started = self.began = time.perf_counter()
         self.quiet, self.json = quiet, json
-        self.plan: Any = None
         self.data: Any = None
         self.report: str | None = None
         self.warnings: list[str] = []
@@ -78,8 +77,7 @@ class Session:
         """The plan of a job; more : of `distrf.plan`."""
         from ..planning import plan
 
-        self.plan = plan(pipeline, data, job=job, **more)
-        return self.plan
+        return plan(pipeline, data, job=job, **more)
 
     @contextmanager
     def connected(self, job: str, pipeline: Any, data: Any, **more: Any) -> Iterator[None]:
@@ -162,9 +160,7 @@ class Session:
             facts = {n: value for n, value in result.items() if not (result.get("done") and n == "seconds")}
             known = self.data and {"from": self.data.path} | self.data.description
             command = shlex.join(["distrf", *sys.argv[1:]])
-            write_report(
-                about, self.report, title=title, facts=facts, data=known, plan=self.plan, command=command
-            )
+            write_report(about, self.report, title=title, facts=facts, data=known, command=command)
 
     def _print_warnings(self, texts: list[str]) -> None:
         for text in dict.fromkeys(texts):
