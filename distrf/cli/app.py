@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from contextvars import copy_context
@@ -247,7 +246,7 @@ def plan(session: Session, x: Rows, given: Given) -> None:
     if "workers" not in sizes:
         session.opened(data)
     sizes |= _of(vars(options), "n_components") if options.n_components == "auto" else {}
-    made = session.planned("train", pipeline, data, **sizes, **session.where)
+    made = planning.plan(pipeline, data, job="train", **sizes, **session.where)
     session.finish(made.to_dict(), str(made))
     made.check()
 
@@ -278,9 +277,7 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     if done:  # of this job, or it were an error
         session.finish({"model": out, "done": True}, f"model {out} is done already", out, title)
         return
-    seconds, found = time.perf_counter() - session.began, pipeline_facts(fitted)
-    read = sum(entry["rows"] for entry in found.get("history", [{"rows": session.data.n}]))
-    result = {"model": out, "rows": session.data.n, "rows_per_second": read / seconds, **found}
+    result = {"model": out, "rows": session.data.n, **pipeline_facts(fitted)}
     session.finish(result, console.training(f"model {out}", result), fitted, title)
 
 

@@ -31,7 +31,7 @@ class Session:
     """
 
     def __init__(self, *, quiet: bool = False, json: bool = False, **where: str):
-        self.started = self.began = time.perf_counter()
+        self.started = time.perf_counter()
         self.quiet, self.json = quiet, json
         self.data: Any = None
         self.report: str | None = None
@@ -73,26 +73,22 @@ class Session:
         if not any(self.where.values()) and data.info.nbytes <= SMALL_ROWS:
             self.where["cluster"] = "none"
 
-    def planned(self, job: str, pipeline: Any, data: Any, **more: Any) -> Any:
-        """The plan of a job; more : of `distrf.plan`."""
-        from ..planning import plan
-
-        return plan(pipeline, data, job=job, **more)
-
     @contextmanager
     def connected(self, job: str, pipeline: Any, data: Any, **more: Any) -> Iterator[None]:
         """The cluster for a job on Rows. Raises MemoryPlanError before anything runs, or starts.
 
         pipeline : or a function that makes it, for the plan; None is not planned
+        more : of `distrf.plan`
         """
+        from ..planning import plan
+
         self.opened(data)
         pipeline = pipeline() if callable(pipeline) else pipeline
         if pipeline is not None and "://" not in os.fspath(self.where["cluster"] or ""):
-            self.planned(job, pipeline, data, **more, **self.where).check()
+            plan(pipeline, data, job=job, **more, **self.where).check()
         with self.on_cluster():
             if pipeline is not None and self.where["cluster"] != "none":
-                self.planned(job, pipeline, data, **more).check()
-            self.began = time.perf_counter()
+                plan(pipeline, data, job=job, **more).check()
             yield
 
     def plan_jobs(self) -> None:

@@ -134,8 +134,7 @@ def evaluate(
     """
     trained = predictor(model)
     pipeline, last = trained.pipeline, trained.pipeline[-1]
-    reading = {"target": target, "sample_weight": sample_weight, "columns": columns}
-    data = trained.open(X, y, needs_target=True, **reading)
+    data = trained.open(X, y, needs_target=True, target=target, sample_weight=sample_weight, columns=columns)
     with around_job.get()("evaluate", pipeline, data):
         rows, truth = trained.labelled(data, "evaluation")
         blocks = {"y": truth, **_outputs(pipeline, rows), "weight": data.weights}

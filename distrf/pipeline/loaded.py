@@ -87,16 +87,12 @@ class Loaded:
         named = is_table_path(path) or (path is None and encoder is not None and is_table(rows))
         if columns is not None and encoder is not None:
             raise InputError("columns= is for a model that does not know its columns by name, as this one does")
-        if target is not None and (y is not None or isinstance(rows, Table)):
-            raise InputError(
-                f"target={target!r} names a column in place of y, or of open_table; give one of them"
-            )
         if named and needs_target and y is None and not isinstance(rows, Table):
             target = target or self.reading["target"]
         if path is not None and training is not None:
             store.read_as(training.csv, path)
         if path is None and not named:
-            refuse_names(rows, target=target, columns=columns)
+            refuse_names(rows, y=y, target=target, columns=columns)
             return Rows(rows, y).weighted(sample_weight)
         if encoder is not None:
             schema, dropped = encoder.reading_schema, getattr(training, "dropped", False)

@@ -137,7 +137,8 @@ def train(
         differences, and the constant is delivered unless a map was asked for; a map that was asked for is beaten by a linear
         model on the columns; the target is the same in all sampled rows.
     """
-    _check_given(y, out, resume)
+    if resume and out is None:
+        raise InputError("resume=True needs out=, the folder of the model, beside which its state is")
     asked = Options(model, map, scale, n_components, alpha, set, random_state)
     rows = open_training(
         X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=asked.numbers,
@@ -160,17 +161,6 @@ def train(
         pipeline, folds = prepare(known, asked)
         outputs.keep_state(pipeline, job)
         return fit_prepared(pipeline, folds, rows, y, outputs, job, drop_missing_target, start)
-
-
-def _check_given(y: Any, out: Any, resume: bool) -> None:
-    if isinstance(y, str):
-        raise InputError(
-            f"y has one target for each row, got {y!r}; a column of a table is named by target={y!r}"
-        )
-    if resume and out is None:
-        raise InputError(
-            "resume=True needs out=, the folder of the model, beside which the state of its fit is"
-        )
 
 
 def fit_prepared(

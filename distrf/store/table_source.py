@@ -223,6 +223,12 @@ class TableSource(RowSource):
         )
 
 
+def require_targets(rows: int, target: str | None) -> None:
+    """Raise InputError where all rows of a table were left out, since none has a target."""
+    if not rows:
+        raise InputError(f"no row has a target: column {target!r} is empty; give another target")
+
+
 def _labelled(rows: TableRows, target: str) -> TableRows:
     """A reader of the rows that have a target, after one pass over that column."""
     counts, left, first = Counter[Group](), list[Group](), 0
@@ -231,8 +237,7 @@ def _labelled(rows: TableRows, target: str) -> TableRows:
     for group, count in counts.items():
         left.append(group._replace(first=first, rows=count))
         first += count
-    if not left:
-        raise InputError(f"no row has a target: column {target!r} is empty; give another target")
+    require_targets(len(left), target)
     return replace(rows, groups=tuple(left), labelled=target)
 
 

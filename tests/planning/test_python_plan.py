@@ -83,6 +83,15 @@ def test_planned_as_by_the_command_line(cli, files, case):
         assert facts(distrf.plan(make_pipeline(*steps), *rows, **options)) == said
 
 
+def test_a_projection_is_not_named_while_encodings_are_open(cli, tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    pd.DataFrame(X, columns=list("aby")).to_parquet(tmp_path / "a.parquet")
+    words = ["plan", tmp_path / "a.parquet", "--target", "y", "--cluster", "none", "--json"]
+    for options, named in (([], False), (["--set", "table__numbers=standard"], True)):
+        notes = json.loads(cli(*words, *options).out)["notes"]
+        assert any(note.startswith("projection 'auto' takes") for note in notes) == named
+
+
 def test_it_prints_and_refuses(files):
     pipeline = make_pipeline(fourier(40_000), distrf.StreamingRidge(solver="gram"))
     made = distrf.plan(pipeline, files / "numbers.zarr", memory_limit="1GiB")
