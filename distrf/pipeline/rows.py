@@ -35,7 +35,7 @@ from ..targets import as_columns
 
 #: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
 Parts = list[tuple[str, int]]
-#: Put around the work of `train`, `tune`, `predict`, `featurize` and `add_rows` when their rows are open: called with the job, the
+#: Put around the work of `train`, `tune`, `predict`, `evaluate`, `featurize` and `add_rows` when their rows are open: called with the job, the
 #: pipeline and the Rows. The command line plans the job there, and connects.
 around_job: ContextVar[Callable[..., AbstractContextManager[Any]]] = ContextVar(
     "around_job", default=lambda *_, **more: nullcontext()
