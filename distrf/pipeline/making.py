@@ -186,10 +186,9 @@ def prepare(known: Known, options: Options, as_asked: bool = False) -> tuple[Pip
         # Rows that are added to stored sums later have no folds of this kind.
         if split is None and not getattr(learner, "keep_state", False):
             split = together
+        share = f"{100 * sample.copies:.3g} % of the sampled rows"
         held = "are held out together" if split is not None and split is together else "may be held out apart"
-        making.note(
-            "copies", f"{100 * sample.copies:.3g} % of the sampled rows", f"each row and its copies {held}"
-        )
+        making.note("copies", share, f"each row and its copies {held}")
     pipeline = making.judged() if can_judge(sample) else making.simplest()
     pipeline.training_ = Training(
         tuple(making.choices), tuple(making.compared), tuple(making.warnings), candidates=making.table
