@@ -21,6 +21,7 @@ from .pipeline.rows import around_job, open_training
 from .pipeline.training import Outputs, fit_prepared, job_of
 from .randomness import draw_seed
 from .store.csv_format import reads_csv
+from .store.outputs import hold
 
 __all__ = ["Tuned", "tune"]
 
@@ -129,7 +130,7 @@ def tune(
         D = int(getattr(map_, "n_components", None) or 1)
         check_client(12 * n * D + 16 * min(n, D) ** 2, "tune")
     trials: list[dict[str, Any]] = []
-    with outputs.held(), around_job.get()("tune", None, rows):
+    with hold(outputs.out), around_job.get()("tune", None, rows):
         for point, one in zip(points, made, strict=True):
             prepared = prepare(known, one, as_asked=True)
             (judged,) = prepared[0].training_.baseline

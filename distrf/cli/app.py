@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-import warnings
 from collections.abc import Callable
 from contextvars import copy_context
 from inspect import Parameter, Signature, signature
@@ -263,7 +262,7 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
       distrf train sales.parquet prices/ --target price
       distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
-    from ..pipeline.training import BaselineWarning, Outputs
+    from ..pipeline.training import Outputs
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
 
@@ -271,9 +270,7 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.report_to(given.get("report"), x, out)
     done = Outputs(out, **_of(options, "resume", "overwrite")).done
     session.plan_jobs()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BaselineWarning)  # they are in the result
-        fitted = fit(x, out=out, **options)
+    fitted = fit(x, out=out, **options)
     if done:  # of this job, or it were an error
         session.finish({"model": out, "done": True}, f"model {out} is done already", out, title)
         return

@@ -249,16 +249,14 @@ def store(info: Any) -> str:
 
 
 def training(title: str, result: dict[str, Any]) -> str:
-    """Facts of a trained model, its columns, choices, and the history of one that learns by epochs."""
+    """Facts of a trained model, its columns and choices."""
     from ..record import Training
 
     columns = [{"column": c["name"], "taken for": c["kind"], "since": c["why"], "encoding": c["encoding"],
                 "missing": f"{100 * c['missing']:.3g} %" if c["missing"] else ""} for c in result.get("columns", ())]  # fmt: skip
-    epochs = [{n: v for n, v in entry.items() if n != "rows"} for entry in result.get("history", ())]
     parts = [facts(title, result)]
     parts += [table("columns", columns)] if columns else []
-    parts += ["", str(Training.from_dict(result | {"warnings": []}))]
-    return "\n".join(parts + ([table("epochs", epochs)] if epochs else []))
+    return "\n".join([*parts, "", str(Training.from_dict(result | {"warnings": []}))])
 
 
 def scores(title: str, found: Any) -> str:

@@ -14,7 +14,7 @@ from ..errors import InputError, warn
 from ..execution.labelled import is_frame
 from ..execution.open_table import Table, is_table
 from ..maps.transformers import listed_transformer
-from ..persistence import load_model, model_details, model_identity
+from ..persistence import load_model, model_details
 from ..scores.passes import check_targets
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder
@@ -50,11 +50,6 @@ class Loaded:
         reading |= getattr(pipeline[0], "rows_", {})
         reading |= {name: value for name, value in details.get("input", {}).items() if value is not None}
         return cls(path, fitted, pipeline, reading, details)
-
-    @property
-    def spec(self) -> Any:
-        """What determines it. Raises InputError for classes that cannot be saved: nothing tells such from others."""
-        return self.details["model"] if self.details else model_identity(self.fitted)
 
     @property
     def encoder(self) -> TableEncoder | None:
