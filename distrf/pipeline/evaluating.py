@@ -140,7 +140,7 @@ def evaluate(
         blocks = {"y": truth, **_outputs(pipeline, rows), "weight": data.weights}
         work = _flops_per_row(pipeline, int(rows.shape[1]))
         sums = sum_pass(empty_sums(last, int(truth.shape[0])), flops_per_row=work, **blocks)
-    if is_classifier(last):
+    if isinstance(sums, ClassifierSums):
         _warn_of_new_labels(sums.labels, last.classes_)
     return Evaluation(sums.report(), sums)
 
