@@ -96,6 +96,9 @@ def test_targets_that_are_named_and_given(tmp_path):
     for place, target in zip(places, ("t", "t", None, "y"), strict=True):
         with pytest.raises(InputError, match=f"the target is '{target or 't'}', and y is given too"):
             distrf.train(place, rows.t.to_numpy(), target=target)
+    for place in places[:2]:
+        with pytest.raises(InputError, match="a column of a table is named by target='t'"):
+            distrf.train(place, "t")
 
 
 def test_scikit_learn_permutes_the_columns_of_a_table(model):
