@@ -142,7 +142,7 @@ def demo(session: Session, given: Given) -> None:
     session.finish(result, console.facts("distrf demo", result))
 
 
-_INGEST = "target columns csv split shuffle seed block_rows dtype n_features zero_based overwrite append"
+_INGEST = "target columns csv block_rows dtype n_features zero_based overwrite append"
 
 
 @command(*_INGEST.split())
@@ -154,7 +154,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
     \b
     Examples:
       distrf ingest digits.parquet data.zarr --target label
-      distrf ingest rows.csv.gz data.zarr --target price --shuffle
+      distrf ingest rows.csv.gz data.zarr --target price
     """
     from ..ingestion import ingest
 

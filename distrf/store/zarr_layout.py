@@ -288,7 +288,10 @@ def info(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo:
     if found is None:
         path = files.normalise(path)
         files.require(path)
-        raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
+        raise StoreError(
+            f"{path!r} is not a store written by distrf: it has no distrf attribute, or its {file} is damaged; give Zarr arrays of "
+            "others as dask.array.from_zarr(path), or make a store of them by distrf.write_rows"
+        )
     return found
 
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_arrays import fill
 
 from distrf import Table, open_table, store
 from distrf.errors import InputError, StoreError
@@ -176,7 +176,7 @@ FILES_ONLY = "says how files are read; received a DataFrame; leave it out"
     ],
 )
 def test_what_is_no_table(tmp_path, wrong, options, message):
-    zarr.create_group(tmp_path / "a.zarr").create_array("X", data=np.ones((4, 2)))
+    fill(tmp_path / "a.zarr", {"X": np.ones((4, 2))})
     data = tmp_path / wrong if isinstance(wrong, str) else wrong
     with refused(message, (InputError, StoreError)):
         open_table(data, **options)
