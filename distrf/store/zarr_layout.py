@@ -295,8 +295,8 @@ def info(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo:
     return found
 
 
-def write_store(store: StoreInfo, *, new: bool = False) -> bool:
-    """Write the document of a store in one step; False where `new` is asked for and there is one."""
+def write_store(store: StoreInfo) -> None:
+    """Write the document of a store in one step."""
     document = sealed({"format": FORMAT} | store.document(*COMPARED, *_STATE))
     group = {"attributes": {"distrf": document}, "zarr_format": 3, "node_type": "group"}
-    return files.write_json(f"{store.path}/{store.file}", group, new=new)
+    files.write_json(f"{store.path}/{store.file}", group)

@@ -114,7 +114,7 @@ def infer_kinds(
                     "code",
                     f"whole numbers, {fact.distinct:,} values in {fact.present:,} rows looked at",
                 )
-        found = fact.found if kind in ("number", "code", "date", "clock") else None
+        found = fact.found if kind in ("number", "code", "date") else None
         if found is not None:
             column, why = replace(column, base=found.base, form=found.form), found.words
         elif kind in ("category", "id") and column.whole:
