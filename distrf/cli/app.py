@@ -107,7 +107,7 @@ Source = Annotated[str, typer.Argument(help="Rows, also .npy, .npz or .svmlight.
 Parts = Annotated[str, typer.Argument(help="The Zarr store, or .parquet folder, to write.", metavar="OUT")]
 Model = Annotated[str, typer.Argument(help="The folder of the model.", metavar="MODEL")]
 Out = Annotated[str, typer.Argument(help="The folder of the model to write.", metavar="OUT")]
-Place = Annotated[str, typer.Argument(help="A store, a model, Parquet or CSV.", metavar="PATH")]
+Place = Annotated[str, typer.Argument(help="A store or a model.", metavar="PATH")]
 
 
 def _of(given: Given, *names: str) -> Given:
@@ -206,7 +206,7 @@ def _featurizer(given: Given) -> Any:
     return chained(asked_scaler(options), made)
 
 
-@command("csv")
+@command()
 def inspect(session: Session, path: Place, given: Given) -> None:
     """Show what a store or a model holds.
 
@@ -219,13 +219,11 @@ def inspect(session: Session, path: Place, given: Given) -> None:
 
     if store.is_model_folder(path):
         result = {"kind": "model", **store.read_spec(path), "arrays": store.array_shapes(path)}
-    elif (info := store.stored(path)) is None:
-        result = store.find_format(path).facts(path)
+        session.finish(result, console.document(result))
     else:
+        info = store.info(path)
         made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
         session.finish(info.to_dict(), f"{console.store(info)}\n{console.document(made)}")
-        return
-    session.finish(result, console.document(result))
 
 
 @command(*ROWS, *SPLIT, *MODEL, "workers", "classes")

@@ -311,15 +311,6 @@ class RowSource(ABC):
         source = cls.open(path, Selection())
         return [(cls.fingerprint(path), source.shape[0])]
 
-    @classmethod
-    def facts(cls, path: str) -> dict[str, Any]:
-        """What ``distrf inspect`` shows, as JSON."""
-        source = cls.open(path, Selection())
-        return {
-            "kind": "rows", "path": source.path, "rows": source.shape[0], "columns": source.columns or source.shape[1],
-            "dtype": str(source.dtype), "sparse": source.sparse, "bytes": source.nbytes,
-        }  # fmt: skip
-
     @property
     def paths(self) -> tuple[str, ...]:
         """Files and stores that are read."""

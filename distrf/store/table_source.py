@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -109,14 +109,6 @@ class TableSource(RowSource):
         for group in cls.found(path, Selection())[0].groups if groups is None else groups:
             rows[group.origin] = rows.get(group.origin, 0) + group.rows
         return [(cls.fingerprint(path, [file]), n) for file, n in rows.items()]
-
-    @classmethod
-    def facts(cls, path: str) -> dict[str, Any]:
-        """The format, rows, and the type of every column."""
-        (found, schemas), kind = cls.found(path, Selection()), cls.kind.lower()
-        columns = {field.name: str(field.type) for field in merged(schemas)[0]}
-        rows = sum(group.rows for group in found.groups)
-        return {"kind": kind, "rows": rows, "row_groups": len(found.groups), "columns": columns}
 
     def coded_as(self, schema: TableSchema) -> Self:
         """The same blocks as coded rows of other columns, or of columns that are read as something else.

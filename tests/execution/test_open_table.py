@@ -267,8 +267,6 @@ def test_folders_stand_for_columns(tmp_path):
         same(table.rows()[order], coded(as_arrow(HIVE), table.schema))
         same(table.y[order], HIVE["year"])
         assert set(table.sample().column("city").to_pylist()) == {"a b", "c/d", "1", None}
-    facts = store.find_format(tmp_path / "a").facts(f"{tmp_path}/a")
-    assert facts["columns"] == {"x": "double", "n": "int64", "year": "int64", "city": "string"}
     before = store.find_format(tmp_path / "a").fingerprint(f"{tmp_path}/a")
     (tmp_path / "a/year=2020").rename(tmp_path / "a/year=2030")
     assert store.find_format(tmp_path / "a").fingerprint(f"{tmp_path}/a") != before

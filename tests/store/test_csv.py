@@ -17,7 +17,7 @@ from distrf import open_rows, open_table
 from distrf.errors import InputError, ParameterError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
-from distrf.store import Selection, csv_source, find_format, open_source
+from distrf.store import Selection, csv_source, open_source
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, schema_of
 from distrf.tables.encoder import describe_columns
@@ -29,7 +29,7 @@ def run(x):
 
 
 def types(path):
-    return list(find_format(path).facts(str(path))["columns"].values())
+    return [str(kind) for kind in open_source(path, Selection(coded=True)).schema.types]
 
 
 def read(path, **selection):
