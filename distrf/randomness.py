@@ -33,7 +33,7 @@ def draw_seed(random_state: object = None) -> int:
 
 
 def raw_words(seed: int, stream: str, block: int, count: int, start: int = 0) -> np.ndarray:
-    """`count` 64-bit words of the stream, from word `start` on. Shape (count,), uint64."""
+    """`count` 64-bit words of the stream, from word `start` on: the raw words of Philox. Shape (count,), uint64."""
     key = hashlib.blake2b(f"{seed}/{stream}/{block}".encode(), digest_size=16).digest()
     generator = np.random.Philox(key=np.frombuffer(key, dtype="<u8").astype(np.uint64))
     skip = int(start) % 4  # a step of the counter makes four words

@@ -14,7 +14,6 @@ from ..errors import InputError, reworded
 from . import files
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 
-_MEMBERS = ("data", "indices", "indptr", "shape")
 #: Endings of the names of svmlight text.
 SVMLIGHT = tuple(
     f".{name}{packed}" for name in ("svmlight", "libsvm", "svm") for packed in ("", ".gz", ".bz2", ".zst")
@@ -25,9 +24,8 @@ SVMLIGHT = tuple(
 class MatrixSource(RowSource):
     """Rows of a 2-D ``.npy`` file, of the members X and y of ``.npz``, or CSR rows (float64) of svmlight text.
 
-    The target of ``.npz`` is a member instead of y, that of ``.npy`` the number of a column, which may count from the end. A sparse
-    X of ``.npz`` is stored as ``X_data, X_indices, X_indptr, X_shape``. Indices of svmlight count from 1 unless a 0 occurs, or
-    `zero_based` says so.
+    The target of ``.npz`` is a member instead of y, that of ``.npy`` the number of a column, which may count from the end. Indices
+    of svmlight count from 1 unless a 0 occurs, or `zero_based` says so.
 
     Parameters
     ----------
@@ -149,11 +147,6 @@ def _array(path: str, member: str, version: str, counting: tuple[int | None, boo
                 names = list(members.files)
                 if member in names:
                     return members[member]
-                if all(f"{member}_{part}" in names for part in _MEMBERS):
-                    data, indices, indptr, shape = (members[f"{member}_{part}"] for part in _MEMBERS)
-                    rows = sp.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
-                    rows.check_format(full_check=True)  # an index out of its row is past the end of an array
-                    return rows
     raise InputError(f"rows are the member {member!r}; {path!r} has the members {names}; name them X and y")
 
 

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 from stored_arrays import contents, read
 
-from distrf import ingest, open_rows
+from distrf import ingest, open_rows, write_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.progress import listening
 
@@ -42,11 +42,6 @@ COUNTS.data = np.ceil(COUNTS.data * 9).astype("u1")
 FULL = sp.csr_array(np.where(X > 0.5, X, 0))
 
 
-def csr(S):
-    return {"X_data": S.data, "X_indices": S.indices, "X_indptr": S.indptr, "X_shape": S.shape}
-
-
-CSR = csr(COUNTS)
 ARCHIVE = {"X": DIGITS, "y": LABELS, "pos": X[:, :2]}
 TABLE = {"a": X[:, 0], "label": LABELS, "b": X[:, 1], "n": np.arange(37)}
 NUMBERS = np.c_[X[:, :2], np.arange(37)]
@@ -72,6 +67,8 @@ def written(folder, name, content):
         np.save(path, content)
     elif name.endswith(".npz"):
         np.savez(path, **content)
+    elif name.endswith(".zarr"):
+        write_rows(content["X"], path, content.get("y"))
     elif name.endswith(".parquet"):
         pq.write_table(pa.table(content), path, row_group_size=5)
     elif isinstance(content, dict):
@@ -88,8 +85,8 @@ SOURCES = {
     "npy with a target": ("a.npy", X, {"target": "-1", "columns": [1], "dtype": "float32"}, X[:, [1]].astype("f4"), X[:, 2], {}),
     "npz": ("a.npz", ARCHIVE, {"block_rows": 6}, DIGITS, LABELS, {"classes": CLASSES}),
     "npz, other targets": ("a.npz", ARCHIVE, {"target": "pos", "columns": [4, 0]}, DIGITS[:, [4, 0]], X[:, :2], {}),
-    "npz, sparse": ("a.npz", CSR | {"y": np.arange(30)}, {"block_rows": 7}, COUNTS.toarray(), np.arange(30), {"sparse": True}),
-    "npz, more than a quarter stored": ("a.npz", csr(FULL), {}, FULL.toarray(), None, {"sparse": False}),
+    "zarr, sparse": ("a.zarr", {"X": COUNTS, "y": np.arange(30)}, {"block_rows": 7}, COUNTS.toarray(), np.arange(30), {"sparse": True}),
+    "zarr, more than a quarter stored": ("a.zarr", {"X": FULL}, {}, FULL.toarray(), None, {"sparse": False}),
     **{f"csv{packed}": (f"a.csv{packed}", TABLE, {"target": "label", "block_rows": 10}, NUMBERS, LABELS, {"columns": ["a", "b", "n"], "target": "label", "classes": CLASSES})
        for packed in ("", ".gz")},
     "csv, integer target": ("a.csv", TABLE, {"target": "n", "columns": ["b"]}, X[:, [1]], np.arange(37), {}),
@@ -121,7 +118,7 @@ def test_each_source_against_its_reference(tmp_path, case):
 
 
 def test_a_store_into_another(tmp_path):
-    first = ingest(written(tmp_path, "a.npz", CSR | {"y": LABELS[:30]}), tmp_path / "a.zarr", block_rows=8)
+    first = write_rows(COUNTS, tmp_path / "a.zarr", LABELS[:30]).info
     store = ingest(tmp_path / "a.zarr", tmp_path / "b.zarr", block_rows=16)
     assert (
         (store.arrays["X"].sparse, store.classes)
@@ -248,14 +245,13 @@ def test_values_that_are_not_finite(tmp_path, bad):
         assert not list(tmp_path.glob(".*"))
         with pytest.raises(StoreError, match="only a complete store can be read"):
             open_rows(tmp_path / "a.zarr")
-    np.savez(tmp_path / "s.npz", **csr(sp.csr_array(np.where(np.arange(37)[:, None] == 30, data, 0))))
+    (tmp_path / "s.svm").write_text("0 1:1\n" * 30 + f"0 2:{bad}\n")
     with pytest.raises(InputError, match="row 30, column 1"):
-        ingest(tmp_path / "s.npz", tmp_path / "c.zarr")
+        ingest(tmp_path / "s.svm", tmp_path / "c.zarr", n_features=9)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_no_rows(tmp_path, sparse):
-    np.savez(tmp_path / "a.npz", **(csr(sp.csr_array(X[:0])) if sparse else {"X": X[:0]}), y=LABELS[:0])
+def test_no_rows(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X[:0], y=LABELS[:0])
     store = ingest(tmp_path / "a.npz", tmp_path / "a.zarr")
     assert (store.n_rows, store.complete) == (0, True)
     got, y = read(tmp_path / "a.zarr")

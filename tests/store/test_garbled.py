@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
 from stored_arrays import create_parts
 
-from distrf import RandomFourierFeatures, StreamingRidge, ingest, load_model, open_rows, save_model
+from distrf import RandomFourierFeatures, StreamingRidge, ingest, load_model, open_rows, save_model, write_rows
 from distrf.errors import InputError, StoreError
 from distrf.store import find_format, finish, write_block
 
@@ -35,7 +35,6 @@ KINDS = {
     "npy": ("rows.npy", "", False),
     "npz": ("rows.npz", "", True),
     "npz-packed": ("packed.npz", "", True),
-    "npz-sparse": ("sparse.npz", "", True),
     "csv": ("rows.csv", "", False),
     "csv.gz": ("rows.csv.gz", "", False),
     "svmlight": ("rows.svmlight", "", False),
@@ -50,8 +49,7 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     np.savez(folder / "rows.npz", X=X, y=Y)
     np.savez_compressed(folder / "packed.npz", X=X, y=Y)
-    parts = {"X_data": S.data, "X_indices": S.indices, "X_indptr": S.indptr, "X_shape": np.array(S.shape)}
-    np.savez(folder / "sparse.npz", y=Y, **parts)
+    write_rows(S, folder / "whole.zarr", Y)
     np.save(folder / "rows.npy", X)
     lines = [
         "a,b,c,label",
@@ -69,7 +67,7 @@ def whole(tmp_path_factory):
         write_block(folder / "parts.parquet", index, block, store_id=folder_id)
     finish(folder / "parts.parquet", store_id=folder_id)
     ingest(folder / "rows.npz", folder / "store.zarr", block_rows=20)
-    ingest(folder / "sparse.npz", folder / "sparse.zarr", block_rows=20)
+    ingest(folder / "whole.zarr", folder / "sparse.zarr", block_rows=20)
     ingest(folder / "rows.npz", folder / "appended.zarr", block_rows=20)
     np.savez(folder / "more.npz", X=X[:7] + 1, y=Y[:7])
     ingest(folder / "more.npz", folder / "appended.zarr", append=True)

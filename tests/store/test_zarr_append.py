@@ -33,13 +33,17 @@ def rows(n, d=3, seed=0, dtype="f4", sparse=False):
 
 
 def add(X, path, y=None, **options):
-    """Ingest rows from a file whose name says where they begin."""
-    file = Path(path).with_suffix(".npz")
-    members = {"X": X}
+    """Ingest rows from a file, or of CSR rows a store, beside the store."""
+    file = source_of(path, X)
     if sp.issparse(X):
-        members = {f"X_{name}": getattr(X, name) for name in ("data", "indices", "indptr", "shape")}
-    np.savez(file, **members, **({} if y is None else {"y": y}))
+        write_rows(X, file, y, overwrite=True)
+    else:
+        np.savez(file, X=X, **({} if y is None else {"y": y}))
     return ingest(file, path, **options)
+
+
+def source_of(path, X):
+    return Path(path).with_suffix(".source.zarr" if sp.issparse(X) else ".npz")
 
 
 def data_of(path):
@@ -139,8 +143,8 @@ def test_an_append_that_is_killed_at_any_change_of_a_file(tmp_path, monkeypatch,
     add(X[:25], old, y[:25], block_rows=10)
     shutil.copytree(old, ends)
     add(X[25:], ends, y[25:], append=True)
+    new = source_of(ends, X)
     X = X.toarray() if sparse else X
-    new = ends.with_suffix(".npz")
     for step in range(100):
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(old, path)
