@@ -29,7 +29,7 @@ from .store.zarr_layout import StoreInfo
 BLOCK_BYTES = 32 * 2**20
 BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
 #: Bytes of X that are read at a time: a row group is read from its beginning each time.
-SPAN_BYTES = 128 * 2**20
+SPAN_BYTES = 32 * 2**20
 
 
 # Its keyword-only parameters are options of the command too.

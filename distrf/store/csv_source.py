@@ -41,9 +41,9 @@ _FAULT = re.compile(r"In CSV column #(\d+): Row #(\d+): ")
 #: What whole numbers have not, and what codes have.
 _OTHER, _CODE = r"[^\d\s-]", r"^\s*-?0\d+\s*$"
 #: Bytes of text that are read at a time, and those that are parsed, which a row has at most; rows that tell the delimiter.
-_PIECE, _PARSED, _FIRST_ROWS = 2**20, 2**23, 20
-#: Rows of a row group, at most: rows are coded so many at a time.
-_GROUP_ROWS = 2**16
+_PIECE, _PARSED, _FIRST_ROWS = 2**20, 2**22, 20
+#: Rows and bytes of a row group, at most: rows are coded so many at a time.
+_GROUP_ROWS, _GROUP_BYTES = 2**16, 2**24
 #: Set by `distrf.execution`: whether all workers see a folder.
 workers_see: Callable[[str], bool] | None = None
 
@@ -177,8 +177,10 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], out: Any) -> None:
     held = schema.empty_table()
     with pq.ParquetWriter(out, schema, **options) as writer:
         for batch in filter(len, reader):
-            writer.write_table(held, row_group_size=_GROUP_ROWS)
-            held = pa.Table.from_arrays(batch.columns, schema=schema)
+            if len(held) + len(batch) > _GROUP_ROWS or held.nbytes + batch.nbytes > _GROUP_BYTES:
+                writer.write_table(held, row_group_size=_GROUP_ROWS)
+                held = schema.empty_table()
+            held = pa.concat_tables([held, pa.Table.from_arrays(batch.columns, schema=schema)])
             done += len(batch)
             if tell is not None and size:
                 tell("CSV", done, max(done, int(done * size / plain.done)))
@@ -194,7 +196,7 @@ def _refused(error: Exception, file: str) -> InputError | StoreError:
     """What cannot be read, with the words of Arrow, which tell the row."""
     if "straddling" in str(error):
         return StoreError(
-            f"a quote ends with its value; in {file!r} one is never closed, or a row is over 8 MiB; correct the file"
+            f"a quote ends with its value; in {file!r} one is never closed, or a row is over 4 MiB; correct the file"
         )
     return InputError(
         f"rows of CSV are UTF-8 unless encoding= says otherwise, and have as many values as the first; {file!r} is not so "
@@ -365,7 +367,7 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
         del rows[-1]
     if not rows:
         raise StoreError(
-            f"the first line of CSV names the columns; that of {name!r} is over 8 MiB, or a quote in it is never closed; is it text?"
+            f"the first line of CSV names the columns; that of {name!r} is over 4 MiB, or a quote in it is never closed; is it text?"
         )
     try:
         first = rows[0].decode()

@@ -71,8 +71,8 @@ class Found:
     ----------
     form : str
         The name of the form and what it is to know, "date:dmy": what `read_text` takes.
-    base, kind : str
-        What the column is read as (a key of `table_schema.BASES`), and what it is taken for.
+    kind : str
+        What the column is taken for: "date" or "number".
     words : str
         For reports.
     doubt : str
@@ -82,7 +82,6 @@ class Found:
     """
 
     form: str
-    base: str
     kind: str
     words: str
     doubt: str = ""
@@ -293,7 +292,6 @@ FORMS: dict[str, tuple[str, Callable[..., Any], Callable[..., np.ndarray]]] = {
     "quantity": ("number", _find_quantities, _read_quantities),
     "stamp": ("date", _find_stamps, _read_stamps),
 }
-_BASES = {"date": "time", "number": "number"}
 
 
 def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> Found | None:
@@ -326,7 +324,7 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
         fewest = FEWEST if kind is None and (name == "quantity" or not good.all()) else 1
         if good.sum() >= max(fewest, (0.5 if kind else SHARE) * len(texts)):
             strays = texts.filter(pa.array(~good)).to_pylist()
-            return Found(f"{name}:{how}", _BASES[found], found, words, doubt, strays[0] if strays else "")
+            return Found(f"{name}:{how}", found, words, doubt, strays[0] if strays else "")
     return None
 
 
