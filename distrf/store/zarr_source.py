@@ -209,7 +209,7 @@ class ZarrSource(RowSource):
             self.read(a, min(a + starts.step, starts.stop))
             for a in starts[:: -(-len(starts) // _LOOKED_AT) or 1]
         ]
-        held = sum(b.data.nbytes + b.indices.nbytes + b.indptr.nbytes for b in some)
+        held = sum(b.data.nbytes + b.indices.nbytes + b.indptr[1:].nbytes for b in some)
         return held * self.shape[0] // max(1, sum(block.shape[0] for block in some))
 
 
