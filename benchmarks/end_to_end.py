@@ -39,12 +39,11 @@ def model(D: int) -> Pipeline:
 
 def archive(run: Run, folder: str) -> str:
     """An archive of grey values 0 to 255: MNIST, or drawn rows."""
-    if not run.small:
-        return os.path.abspath(f"{run.data}/mnist.npz")
     X, y, T, t = data.split(run, "mnist", 0)
-    X, T = ((255 * rows).astype(np.uint8) for rows in (X, T))
-    np.savez(f"{folder}/drawn.npz", X_train=X, y_train=y, X_test=T, y_test=t)
-    return f"{folder}/drawn.npz"
+    if run.small:
+        X, T = ((255 * rows).astype(np.uint8) for rows in (X, T))
+    np.savez(f"{folder}/rows.npz", X=X, y=y, X_test=T, y_test=t)
+    return f"{folder}/rows.npz"
 
 
 def features(X: np.ndarray, weights: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -91,7 +90,7 @@ def speed(run: Run) -> Iterator[Record]:
     D = run.pick(8192, 64)
     with tempfile.TemporaryDirectory() as folder, connected(WORKERS, run.small, None) as client:
         path, store = archive(run, folder), f"{folder}/train.zarr"
-        ingest(path, store, split="train")
+        ingest(path, store)
         X, y = open_rows(store)
         start, few = time.perf_counter(), min(2000 * WORKERS, X.shape[0])
         model(min(256, D)).fit(X[:few].rechunk({0: 500}), y[:few])

@@ -33,30 +33,11 @@ def draw_seed(random_state: object = None) -> int:
 
 
 def raw_words(seed: int, stream: str, block: int, count: int, start: int = 0) -> np.ndarray:
-    """`count` 64-bit words of the stream, from word `start` on. Shape (count,), uint64."""
+    """`count` 64-bit words of the stream, from word `start` on: the raw words of Philox. Shape (count,), uint64."""
     key = hashlib.blake2b(f"{seed}/{stream}/{block}".encode(), digest_size=16).digest()
-    return _words(np.frombuffer(key, dtype="<u8").astype(np.uint64), int(start), count)
-
-
-def row_words(seed: int, start: int, stop: int) -> np.ndarray:
-    """Raw Philox words of rows: word i is the i-th of the stream of the seed, whatever the blocks.
-
-    Parameters
-    ----------
-    seed : int
-    start, stop : int
-        First row, and the row after the last.
-
-    Returns
-    -------
-    uint64 array of shape (stop - start,)
-    """
-    return _words(seed, start, stop - start)
-
-
-def _words(key: int | np.ndarray, start: int, count: int) -> np.ndarray:
-    generator, skip = np.random.Philox(key=key), start % 4  # a step of the counter makes four words
-    generator.advance(start // 4)
+    generator = np.random.Philox(key=np.frombuffer(key, dtype="<u8").astype(np.uint64))
+    skip = int(start) % 4  # a step of the counter makes four words
+    generator.advance(int(start) // 4)
     return generator.random_raw(skip + count)[skip:]
 
 

@@ -14,9 +14,9 @@ from distrf.datasets import load_digits_split
 def test_digits(cli, tmp_path):
     """scikit-learn's digits as they are: the kernel machine is well ahead of the linear model."""
     X, y, X_test, y_test = load_digits_split(0)
-    np.savez(tmp_path / "digits.npz", X_train=X, y_train=y, X_test=X_test, y_test=y_test)
-    for split in ("train", "test"):
-        cli("ingest", tmp_path / "digits.npz", tmp_path / f"{split}.zarr", "--split", split, "--quiet")
+    for name, rows, labels in (("train", X, y), ("test", X_test, y_test)):
+        np.savez(tmp_path / f"{name}.npz", X=rows, y=labels)
+        cli("ingest", tmp_path / f"{name}.npz", tmp_path / f"{name}.zarr", "--quiet")
     scores = {}
     kernel = ["--map", "fourier", "-D", 2048, "--set", "map__length_scale=knn"]
     for name, options in (("linear", ["--map", "none"]), ("kernel", kernel)):

@@ -114,8 +114,9 @@ def workplace(tmp_path, monkeypatch):
     pq.write_table(pa.table(table), tmp_path / "digits.parquet")
     more = {f"p{j}": X_test[:30, j] for j in range(64)} | {"label": y_test[:30]}
     pq.write_table(pa.table(more), tmp_path / "more.parquet")
-    np.savez(tmp_path / "digits.npz", X_train=X, y_train=y, X_test=X_test, y_test=y_test)
-    ingest(tmp_path / "digits.npz", tmp_path / "test.zarr", split="test")
+    for name, rows, labels in (("digits", X, y), ("test", X_test, y_test)):
+        np.savez(tmp_path / f"{name}.npz", X=rows, y=labels)
+    ingest(tmp_path / "test.npz", tmp_path / "test.zarr")
     rng = np.random.default_rng(0)
     age, plan = rng.normal(40, 10, 400), rng.choice(["basic", "plus"], 400)
     mixed = {"customer_id": np.arange(400), "age": age, "plan": plan}
@@ -148,7 +149,7 @@ def test_commands_by_example(workplace, cli):
 
 
 def write_snippet(workplace, page, index):
-    ingest(workplace / "digits.npz", workplace / "data.zarr", split="train", block_rows=150)
+    ingest(workplace / "digits.npz", workplace / "data.zarr", block_rows=150)
     code = re.sub(r"\b8192\b", "128", blocks(page, "python")[index])
     (workplace / "snippet.py").write_text(code)
     return code

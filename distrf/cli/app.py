@@ -100,7 +100,7 @@ Source = Annotated[str, typer.Argument(help="Rows, also .npy, .npz or .svmlight.
 Parts = Annotated[str, typer.Argument(help="The Zarr store, or .parquet folder, to write.", metavar="OUT")]
 Model = Annotated[str, typer.Argument(help="The folder of the model.", metavar="MODEL")]
 Out = Annotated[str, typer.Argument(help="The folder of the model to write.", metavar="OUT")]
-Place = Annotated[str, typer.Argument(help="A store, a model, Parquet or CSV.", metavar="PATH")]
+Place = Annotated[str, typer.Argument(help="A store or a model.", metavar="PATH")]
 
 
 def _of(given: Given, *names: str) -> Given:
@@ -135,7 +135,7 @@ def demo(session: Session, given: Given) -> None:
     session.finish(result, console.facts("distrf demo", result))
 
 
-_INGEST = "target columns csv split shuffle seed block_rows dtype n_features zero_based overwrite append"
+_INGEST = "target columns csv block_rows dtype n_features zero_based overwrite append"
 
 
 @command(*_INGEST.split())
@@ -147,7 +147,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
     \b
     Examples:
       distrf ingest digits.parquet data.zarr --target label
-      distrf ingest rows.csv.gz data.zarr --target price --shuffle
+      distrf ingest rows.csv.gz data.zarr --target price
     """
     from ..ingestion import ingest
 
@@ -197,7 +197,7 @@ def _featurizer(given: Given) -> Any:
     return chained(asked_scaler(options), made)
 
 
-@command("csv")
+@command()
 def inspect(session: Session, path: Place, given: Given) -> None:
     """Show what a store or a model holds.
 
@@ -210,13 +210,11 @@ def inspect(session: Session, path: Place, given: Given) -> None:
 
     if store.is_model_folder(path):
         result = {"kind": "model", **store.read_spec(path), "arrays": store.array_shapes(path)}
-    elif (info := store.stored(path)) is None:
-        result = store.find_format(path).facts(path)
+        session.finish(result, console.document(result))
     else:
+        info = store.info(path)
         made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
         session.finish(info.to_dict(), f"{console.store(info)}\n{console.document(made)}")
-        return
-    session.finish(result, console.document(result))
 
 
 @command(*ROWS, *SPLIT, *MODEL, "workers", "classes")

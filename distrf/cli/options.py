@@ -53,8 +53,7 @@ OPTIONS: dict[str, Any] = {
     # of some commands
     "rows": _number("Rows to expand the training digits to."),
     "out": _text("Folder for the files.", "PATH"),
-    "seed": _number("Seed of the shuffle, or of the distortions."),
-    "shuffle": _flag("--shuffle", "Shuffle all rows (files sorted by date or class)."),
+    "seed": _number("Seed of the distortions."),
     "block_rows": _number("Rows of a block."),
     "dtype": _text("Type of X: float32 or float64."),
     "n_features": _number("Columns of svmlight text."),

@@ -40,8 +40,8 @@ def open_rows(
     Parameters
     ----------
     path : str or PathLike
-        A Zarr store of distrf; any other Zarr group (arrays X and y) or 2-D array; Parquet or CSV: a file, a
-        folder, a glob. It may be a URL.
+        A Zarr store of distrf; Parquet or CSV: a file, a folder, a glob. It may be a URL. Other Zarr arrays are Dask
+        arrays, by ``dask.array.from_zarr``.
     target : str or None, default=None
         The column (Parquet, CSV) or array (Zarr) of targets. None is the array "y", where there is one.
     weight : str or None, default=None
@@ -72,9 +72,7 @@ def open_rows(
 
     Notes
     -----
-    Keys change when the metadata of a Zarr store or the files of a Parquet data set change. Chunks of a foreign
-    Zarr array rewritten in place do not change them. Arrays that are packed or masked by the CF conventions
-    (``scale_factor``, ``_FillValue``, ...) are refused.
+    Keys change when a store is made anew or the files of a Parquet data set change.
     """
     selection = Selection(
         target=target,

@@ -251,7 +251,7 @@ def _table_of(source: TableSource) -> Table:
 
 def _open_frame(data: Any, selection: Selection) -> Table:
     table, name = as_arrow(data), type(data).__name__
-    layout = _layout(name, [(name, table.schema)], selection)
+    schema, coded = _columns(name, [(name, table.schema)], selection)
     target, n = selection.target, len(table)
     if selection.labelled and target is not None:
         able = [
@@ -260,8 +260,8 @@ def _open_frame(data: Any, selection: Selection) -> Table:
         table = table.select(able).filter(present(table.column(target)))
     _require_rows(len(table), n - len(table), name, target)
     y = None if target is None else frames.target_values(table, target)
-    place = _Frame((len(table),), layout.schema, table)
-    return Table(layout.coded, y, len(table), target, None, place, n - len(table))
+    place = _Frame((len(table),), schema, table)
+    return Table(coded, y, len(table), target, None, place, n - len(table))
 
 
 def _require_rows(n: int, dropped: int, name: str, target: str | None) -> None:
@@ -271,12 +271,12 @@ def _require_rows(n: int, dropped: int, name: str, target: str | None) -> None:
         raise InputError(f"a table has rows; received a {name} without any; give one with rows")
 
 
-def _layout(name: str, schemas: Sequence[tuple[str, Any]], selection: Selection) -> Any:
-    """The columns of rows that no path names. Raises InputError where they are not as a schema says."""
-    layout = lay_out(name, schemas, selection)
-    if layout.coded is not None and (fault := drift(layout.coded, layout.schema)):
+def _columns(name: str, schemas: Sequence[tuple[str, Any]], selection: Selection) -> Any:
+    """The columns of rows that no path names, and how they are read. Raises InputError where they are not as a schema says."""
+    _, schema, _, coded = lay_out(name, schemas, selection)
+    if coded is not None and (fault := drift(coded, schema)):
         raise InputError(fault)
-    return layout
+    return schema, coded
 
 
 @dataclass(frozen=True)
@@ -372,10 +372,10 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
     filled = [i for i, rows in enumerate(lengths) if rows]
     _require_rows(len(filled), dropped, "Dask DataFrame", target)
     found = [(f"partition {i}", schemas[i]) for i in filled]
-    layout = _layout(_DASK, found, replace(selection, columns=selection.columns and names, exclude=()))
+    schema, coded = _columns(_DASK, found, replace(selection, columns=selection.columns and names, exclude=()))
     blocks = da.Array(blocks.dask, blocks.name, (lengths,), dtype=object).blocks[filled]
-    place, y = _Partitions(blocks.chunks[0], layout.schema, blocks, data), None
+    place, y = _Partitions(blocks.chunks[0], schema, blocks, data), None
     if target is not None:
-        dtype = target_dtype(layout.schema.field(target).type, max(1, *longest))
+        dtype = target_dtype(schema.field(target).type, max(1, *longest))
         y = place.array("target", partial(frames.target_values, target=target, dtype=dtype), dtype)
-    return Table(layout.coded, y, sum(place.lengths), target, None, place, dropped)
+    return Table(coded, y, sum(place.lengths), target, None, place, dropped)

@@ -12,7 +12,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -40,8 +40,8 @@ _DELIMITERS = ",;\t|"
 _FAULT = re.compile(r"In CSV column #(\d+): Row #(\d+): ")
 #: What whole numbers have not, and what codes have.
 _OTHER, _CODE = r"[^\d\s-]", r"^\s*-?0\d+\s*$"
-#: Bytes of text that are read and parsed at a time, those of the longest first line and row, and rows that tell the delimiter.
-_PIECE, _HEAD, _LARGEST_ROW, _FIRST_ROWS = 2**20, 2**23, 2**26, 20
+#: Bytes of text that are read at a time, and those that are parsed, which a row has at most; rows that tell the delimiter.
+_PIECE, _PARSED, _FIRST_ROWS = 2**20, 2**22, 20
 #: Rows and bytes of a row group, at most: rows are coded so many at a time.
 _GROUP_ROWS, _GROUP_BYTES = 2**16, 2**24
 #: Set by `distrf.execution`: whether all workers see a folder.
@@ -70,7 +70,6 @@ class CsvSource(TableSource):
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
-        numbers = {c.name for c in asked if c.base == "number"}
         made = [converted(name) for name in names]
         found = found_in(path, made, names)
         schemas = [schema for _, schema in found[1]]
@@ -85,12 +84,11 @@ class CsvSource(TableSource):
         again = []
         for name, schema in zip(names, schemas, strict=True):
             others = {one.name for one in schema if base_of(one.type) not in ("text", "empty")}
-            codes = {one.name for one in schema if is_text(one.type)}
-            again.append(converted(name, text & others, (numbers - text) & codes))
+            again.append(converted(name, text & others))
         return found if again == made else found_in(path, again, names)
 
 
-def converted(name: str, text: Set[str] = frozenset(), numbers: Set[str] = frozenset()) -> str:
+def converted(name: str, text: Set[str] = frozenset()) -> str:
     """A CSV file as Parquet, which is made unless it is there.
 
     Parameters
@@ -99,8 +97,6 @@ def converted(name: str, text: Set[str] = frozenset(), numbers: Set[str] = froze
         Path or URL.
     text : set of str
         Columns that are read as text, whatever they look like.
-    numbers : set of str
-        Columns of whole numbers whose leading zeros do not make codes of them.
 
     Returns
     -------
@@ -115,12 +111,9 @@ def converted(name: str, text: Set[str] = frozenset(), numbers: Set[str] = froze
     wanted = current_format()
     folder = files.normalise(wanted.scratch or _temporary())
     spec = {"file": file_lists.version_of([name]), "format": said_format(), "text": sorted(text)}
-    spec |= {"numbers": sorted(numbers)} if numbers else {}
     place = f"{folder}/{fingerprint_of_spec(spec)}.parquet"
     if not files.exists(place):
-        files.write_file(
-            place, partial(_convert, dialect=replace(dialect_of(name, wanted), numbers=numbers), text=text)
-        )
+        files.write_file(place, partial(_convert, dialect=dialect_of(name, wanted), text=text))
     return place
 
 
@@ -167,9 +160,7 @@ def _convert(file: Any, dialect: Dialect, text: Set[str]) -> None:
             if types[name] == before:
                 types[name] = pa.decimal128(38, 0) if before == pa.uint64() else pa.string()
     except pa.ArrowInvalid as error:
-        if "straddling" not in str(error) or dialect.block >= _LARGEST_ROW:
-            raise _refused(error, dialect.file) from None
-    _convert(file, replace(dialect, block=_LARGEST_ROW), text)
+        raise _refused(error, dialect.file) from None
 
 
 def _write(dialect: Dialect, types: dict[str, pa.DataType], out: Any) -> None:
@@ -187,7 +178,7 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], out: Any) -> None:
     with pq.ParquetWriter(out, schema, **options) as writer:
         for batch in filter(len, reader):
             if len(held) + len(batch) > _GROUP_ROWS or held.nbytes + batch.nbytes > _GROUP_BYTES:
-                writer.write_table(held)
+                writer.write_table(held, row_group_size=_GROUP_ROWS)
                 held = schema.empty_table()
             held = pa.concat_tables([held, pa.Table.from_arrays(batch.columns, schema=schema)])
             done += len(batch)
@@ -198,14 +189,14 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], out: Any) -> None:
                 f"a quote ends with its value; in row {done:,} of {dialect.file!r} or before it one is never closed; correct "
                 "the file"
             )
-        writer.write_table(held.slice(0, len(held) - 1))
+        writer.write_table(held.slice(0, len(held) - 1), row_group_size=_GROUP_ROWS)
 
 
 def _refused(error: Exception, file: str) -> InputError | StoreError:
     """What cannot be read, with the words of Arrow, which tell the row."""
     if "straddling" in str(error):
         return StoreError(
-            f"a quote ends with its value; in {file!r} one is never closed, or a row is over 64 MiB; correct the file"
+            f"a quote ends with its value; in {file!r} one is never closed, or a row is over 4 MiB; correct the file"
         )
     return InputError(
         f"rows of CSV are UTF-8 unless encoding= says otherwise, and have as many values as the first; {file!r} is not so "
@@ -227,10 +218,6 @@ class Dialect:
     delimiter : str
     start : int
         Bytes before the first row that is no line of names.
-    block : int
-        Bytes that are parsed at a time: a row is not longer.
-    numbers : set of str
-        As of `converted`.
     """
 
     file: str
@@ -238,8 +225,6 @@ class Dialect:
     names: tuple[str, ...]
     delimiter: str
     start: int
-    block: int = _PIECE
-    numbers: Set[str] = frozenset()
 
     def reader(self, types: Mapping[str, pa.DataType] | None = None, skip: int = 0) -> tuple[Any, PlainText]:
         """A streaming reader of the rows, behind some of them, and its text. Types of None are those of the first block.
@@ -250,7 +235,7 @@ class Dialect:
         end = "\n" + self.delimiter.join(['""'] * len(self.names)) + "\n"
         text = PlainText(self.file, self.wanted, self.start, end.encode())
         read = pa.csv.ReadOptions(
-            use_threads=False, block_size=self.block, column_names=self.names, skip_rows_after_names=skip,
+            use_threads=False, block_size=_PARSED, column_names=self.names, skip_rows_after_names=skip,
         )  # fmt: skip
         nulls = ("", *(NULLS if self.wanted.keep_default_na else ()), *self.wanted.na_values)
         values = pa.csv.ConvertOptions(
@@ -371,18 +356,18 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
     InputError
         The text is no UTF-8, two columns have one name, the row may hold either, or rows have two delimiters equally often.
     """
-    text = PlainText(name, wanted).read(_HEAD)
+    text = PlainText(name, wanted).read(_PARSED)
     if not text.strip(b"\r\n"):
         raise StoreError(f"{name!r} is empty; give a file that has rows")
     marks = re.escape(wanted.sep.encode() if wanted.sep and wanted.sep != BLANKS else _DELIMITERS.encode())
     row = rb'(?:(?:\A|(?<=[\n\r%s]))"(?:[^"]|"")*+"|[^\r\n])++' % marks
     found = list(itertools.islice(re.finditer(row, text), _FIRST_ROWS))
     rows = [one[0] for one in found]
-    if len(text) == _HEAD and len(rows) < _FIRST_ROWS:  # the last one may go on
+    if len(text) == _PARSED and len(rows) < _FIRST_ROWS:  # the last one may go on
         del rows[-1]
     if not rows:
         raise StoreError(
-            f"the first line of CSV names the columns; that of {name!r} is over 8 MiB, or a quote in it is never closed; is it text?"
+            f"the first line of CSV names the columns; that of {name!r} is over 4 MiB, or a quote in it is never closed; is it text?"
         )
     try:
         first = rows[0].decode()
@@ -395,8 +380,7 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
     names = [(name or f"Unnamed: {j}") if named else f"f{j}" for j, name in enumerate(names)]
     if len(set(names)) != len(names):
         raise InputError(f"columns have distinct names; {name!r} has {names[:50]}; rename them")
-    block, start = max(_PIECE, 4 * max(map(len, rows))), found[0].end() if named else 0
-    return Dialect(name, wanted, tuple(names), delimiter, start, block)
+    return Dialect(name, wanted, tuple(names), delimiter, found[0].end() if named else 0)
 
 
 def _delimiter(rows: Sequence[bytes], path: str, decimal: str) -> str:
@@ -455,7 +439,7 @@ def _column_types(dialect: Dialect, skip: int = 0) -> dict[str, pa.DataType]:
             other, code = (
                 pc.any(pc.match_substring_regex(texts[name], form)).as_py() for form in (_OTHER, _CODE)
             )
-            if (pa.types.is_integer(kind) and other) or (code and not other and name not in dialect.numbers):
+            if (pa.types.is_integer(kind) and other) or (code and not other):
                 types[name] = pa.string()
             elif pa.types.is_floating(kind) and not other:
                 types[name] = pa.uint64()

@@ -82,7 +82,6 @@ class Document:
         arrays: Mapping[str, Mapping[str, Any]],
         *,
         kept: Mapping[str, Any] | None = None,
-        new: bool = False,
     ) -> dict[str, Any]:
         """Write files of arrays, then the JSON file in one step; then remove the files that it does not name.
 
@@ -94,8 +93,6 @@ class Document:
             For each new file its arrays: numbers, booleans, complex numbers or fixed-width text, of any shape.
         kept : mapping, optional
             Records of files that are there and remain.
-        new : bool
-            Refuse to replace a document that another job has written meanwhile.
 
         Returns
         -------
@@ -107,7 +104,7 @@ class Document:
         InputError
             An entry that is not plain data (the message names it).
         InUseError
-            Another job writes here; with `new`, another document is there.
+            Another job writes here.
         """
         records = dict(kept or {})
         stored = {key: _storable(members) for key, members in arrays.items() if members}
@@ -118,13 +115,11 @@ class Document:
         for key, members in stored.items():
             files.write_file(f"{self.path}/{records[key]['file']}", partial(_write_arrays, arrays=members))
         named = {record["file"] for record in records.values()}
-        if named - files.names_in(self.path) or (
-            not files.write_json(self.file, document, new=new)
-            and self.read() != document  # else the answer was lost
-        ):
+        if named - files.names_in(self.path):
             raise InUseError(
                 f"another job writes the {self.kind} {self.path!r} at the same time; give each its own path"
             )
+        files.write_json(self.file, document)
         for name in files.names_in(self.path):
             if (_FILE.fullmatch(name) and name not in named) or re.fullmatch(files.PARTIAL, name):
                 files.remove(f"{self.path}/{name}")
@@ -214,7 +209,7 @@ def write_model_folder(
         old = place.existing()
         if old is not None:
             require_same(place.path, old["spec"], to_json(spec), overwrite, "holds a model with another spec")
-        place.write(spec, {"model": arrays}, new=old is None)
+        place.write(spec, {"model": arrays})
 
 
 def read_model_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -278,37 +278,13 @@ def read_json(path: str) -> Any:
 
 
 @explains
-def write_bytes(path: str, data: bytes, *, new: bool = False) -> bool:
-    """Write a small file so that it appears whole or not at all.
-
-    Parameters
-    ----------
-    path : str
-        Normalised.
-    data : bytes
-    new : bool
-        Leave a file alone that is there: of two jobs that try at once, one succeeds.
-
-    Returns
-    -------
-    bool
-        False where `new` is asked for and the file was there.
-    """
+def write_bytes(path: str, data: bytes) -> None:
+    """Write a small file so that it appears whole or not at all."""
     if is_local(path):
-        if new and os.path.exists(path):  # of two jobs at once, one holds the lock
-            return False
         write_file(path, lambda file: file.write(data))
-        return True
-    fs, root = filesystem(path)
-    try:
-        fs.pipe_file(root, data, **({"mode": "create"} if new else {}))
-    except OSError as error:
-        response = getattr(error.__cause__, "response", None) or {}  # of S3
-        there = response.get("Error", {}).get("Code") == "PreconditionFailed"
-        if not (new and (there or isinstance(error, FileExistsError))):
-            raise
-        return False
-    return True
+    else:
+        fs, root = filesystem(path)
+        fs.pipe_file(root, data)
 
 
 @explains
@@ -335,10 +311,10 @@ def write_file(path: str, write: Callable[[Any], Any]) -> None:
         raise
 
 
-def write_json(path: str, value: Any, *, new: bool = False) -> bool:
-    """Write pretty JSON in one step; False where `new` is asked for and the file is there."""
+def write_json(path: str, value: Any) -> None:
+    """Write pretty JSON in one step."""
     text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    return bool(write_bytes(path, text.encode(), new=new))
+    write_bytes(path, text.encode())
 
 
 @explains

@@ -11,12 +11,12 @@ from ..errors import InputError, StoreError
 from . import files
 from .csv_format import USUAL, CsvFormat, current_format, said_format, set_format
 from .csv_source import CsvSource
-from .matrix_files import MatrixSource, SvmlightSource
+from .matrix_files import SVMLIGHT, MatrixSource
 from .row_source import RowReader, RowSource, Selection
 from .table_source import TableSource
 
 #: The formats that names tell.
-_NAMED: tuple[type[RowSource], ...] = (MatrixSource, SvmlightSource, TableSource, CsvSource)
+_NAMED: tuple[type[RowSource], ...] = (MatrixSource, TableSource, CsvSource)
 
 
 def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
@@ -68,12 +68,8 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
     """
     path = files.normalise(path)
     source = find_format(path)
-    others = [name for name in ("split", "n_features", "zero_based") if getattr(selection, name) is not None]
-    if unknown := [name for name in others if name not in source.options]:
-        raise InputError(
-            f"split= chooses the members of an .npz file, n_features= and zero_based= are of svmlight text; received "
-            f"{unknown[0]}={getattr(selection, unknown[0])!r} for {path!r}"
-        )
+    if (selection.n_features, selection.zero_based) != (None, None) and not path.endswith(SVMLIGHT):
+        raise InputError(f"n_features= and zero_based= are of svmlight text; {path!r} is none; leave them out")
     if current_format() != USUAL and source is not CsvSource:
         raise InputError(f"sep=, header= and the like say how CSV is read; {path!r} is none; leave them out")
     if source not in _NAMED and not files.is_web(path) and files.is_file(path):

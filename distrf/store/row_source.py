@@ -42,10 +42,8 @@ class Selection:
         Of a table: rows that have no target are left out.
     others : sequence of str
         Of a table: columns that `key_blocks` or `column_source` will be asked for. All files must have them.
-    split : str, optional
-        Which members of an ``.npz`` file: "train", "test".
     n_features : int, optional
-        Columns of svmlight rows; more than the highest index of this file where others have more.
+        Columns of svmlight rows; more than this file has where others have more.
     zero_based : bool, optional
         Whether svmlight indices count from 0. None: where a 0 occurs.
     """
@@ -57,7 +55,6 @@ class Selection:
     exclude: Sequence[str] = ()
     labelled: bool = False
     others: Sequence[str] = ()
-    split: str | None = None
     n_features: int | None = None
     zero_based: bool | None = None
 
@@ -172,12 +169,9 @@ class RowSource(ABC):
     table : bool
         Whether the place is a table of named columns: the target is one of them and must be named, and other columns
         can be carried along as keys.
-    options : tuple of str
-        Which of `split`, `n_features` and `zero_based` of a `Selection` the format takes.
     """
 
     table: ClassVar[bool] = False
-    options: ClassVar[tuple[str, ...]] = ()
 
     path: str
     shape: tuple[int, ...]
@@ -284,24 +278,6 @@ class RowSource(ABC):
             yield self, last, last + length
             last += length
 
-    def stream(self, target: RowSource | None, block_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """All rows in their order, in blocks of any size; `distrf.ingest` reads them so.
-
-        Parameters
-        ----------
-        target : RowSource, optional
-            Read beside X, in the blocks of X.
-        block_rows : int
-            Wanted rows of a block, for formats that can read fewer than a block at a time.
-
-        Yields
-        ------
-        (array or csr_array, array or None)
-            X, and the target.
-        """
-        for reader, first, last in self.blocks():
-            yield reader.read(first, last), None if target is None else target.read(first, last)
-
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[Any, int, int]]:
         """`blocks` with readers of other columns of a table.
 
@@ -332,15 +308,6 @@ class RowSource(ABC):
         """The fingerprint of each part of the data, by which it is known in other data too, and its rows, in their order."""
         source = cls.open(path, Selection())
         return [(cls.fingerprint(path), source.shape[0])]
-
-    @classmethod
-    def facts(cls, path: str) -> dict[str, Any]:
-        """What ``distrf inspect`` shows, as JSON."""
-        source = cls.open(path, Selection())
-        return {
-            "kind": "rows", "path": source.path, "rows": source.shape[0], "columns": source.columns or source.shape[1],
-            "dtype": str(source.dtype), "sparse": source.sparse, "bytes": source.nbytes,
-        }  # fmt: skip
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -147,12 +147,12 @@ def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarr
 def _texts(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     """The numbers that texts write; where the column held times, each must be one, with a time zone or without as there."""
     zone = {None: "", True: "+", False: "-"}[column.zoned]
-    form = column.form or ("clock:" if column.base == "clock" else f"date:ymd{zone}")
+    form = column.form or f"date:ymd{zone}"
     numbers = _by_distinct(values, lambda texts: np.nan_to_num(read_text(texts, form), nan=UNREAD), column.name)
     if not column.form and (numbers == UNREAD).any():
         wrong = decoded(values).cast(pa.large_binary()).filter(pa.array(numbers == UNREAD))[0].as_py()
         raise InputError(
-            f"text of times is written as 12:30:00, 2020-01-31 or 2020-01-31T12:30:00, with a time zone such as Z if the training had "
+            f"text of times is written as 2020-01-31 or 2020-01-31T12:30:00, with a time zone such as Z if the training had "
             f"one; column {column.name!r} has {wrong.decode(errors='replace')[:50]!r}; write it so, or leave the column out"
         )
     return numbers

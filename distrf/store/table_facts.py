@@ -88,7 +88,7 @@ def column_facts(
             found = find_form(raw.cast(pa.large_string()), kind)
         if found is not None and found.doubt == CODES and (guessed or kind == "number"):
             found = replace(found, doubt="")
-        if text and found is not None and found.base == "number":
+        if text and found is not None and found.kind == "number":
             read = replace(column, base="number", form=found.form)
             x = coded(table.select([column.name]), TableSchema((read,)))[:, 0]
         values = x[~is_missing(x)]

@@ -24,8 +24,8 @@ BASES = {
     "clock": "times of day",
     "empty": "no values",
 }
-#: What else is read as a base: booleans are 0 and 1, and text may write dates and times of day.
-_ALSO = {"number": ("boolean",), "boolean": ("number",), "time": ("text",), "clock": ("text",)}
+#: What else is read as a base: booleans are 0 and 1, and text may write dates.
+_ALSO = {"number": ("boolean",), "boolean": ("number",), "time": ("text",)}
 _SHOWN = 10  # columns of a message
 
 

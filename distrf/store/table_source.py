@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,15 +35,6 @@ from .table_schema import (
     value_type,
 )
 from .text_forms import NUMBER
-
-
-class Layout(NamedTuple):
-    """The columns of X: their names, the schema of the whole table, the dtype of X, and how coded rows are read."""
-
-    names: list[str]
-    schema: pa.Schema
-    dtype: np.dtype
-    coded: TableSchema | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,18 +83,17 @@ class TableSource(RowSource):
         rows, schemas = cls.found(path, selection)
         if not (n := sum(group.rows for group in rows.groups)):
             raise StoreError(f"{path!r} has no rows; give files that have some")
-        layout = lay_out(path, schemas, selection)
-        dtype = layout.dtype
-        rows = replace(rows, columns=tuple(layout.names), dtype=dtype.str)
+        names, schema, dtype, coded = lay_out(path, schemas, selection)
+        rows = replace(rows, columns=tuple(names), dtype=dtype.str)
         if selection.labelled and selection.target:
             rows = _labelled(rows, selection.target)
         groups = rows.groups
         source = cls(
-            path=path, shape=(groups[-1].last, len(layout.names)), dtype=dtype, columns=layout.names,
-            block_lengths=cut_blocks(groups, len(layout.names) * dtype.itemsize, selection), target=selection.target,
-            rows=rows, schema=layout.schema, dropped=n - groups[-1].last,
+            path=path, shape=(groups[-1].last, len(names)), dtype=dtype, columns=names,
+            block_lengths=cut_blocks(groups, len(names) * dtype.itemsize, selection), target=selection.target,
+            rows=rows, schema=schema, dropped=n - groups[-1].last,
         )  # fmt: skip
-        return source if layout.coded is None else source.coded_as(layout.coded)
+        return source if coded is None else source.coded_as(coded)
 
     @classmethod
     def fingerprint(cls, path: str, names: Sequence[str] | None = None) -> str:
@@ -119,14 +109,6 @@ class TableSource(RowSource):
         for group in cls.found(path, Selection())[0].groups if groups is None else groups:
             rows[group.origin] = rows.get(group.origin, 0) + group.rows
         return [(cls.fingerprint(path, [file]), n) for file, n in rows.items()]
-
-    @classmethod
-    def facts(cls, path: str) -> dict[str, Any]:
-        """The format, rows, and the type of every column."""
-        (found, schemas), kind = cls.found(path, Selection()), cls.kind.lower()
-        columns = {field.name: str(field.type) for field in merged(schemas)[0]}
-        rows = sum(group.rows for group in found.groups)
-        return {"kind": kind, "rows": rows, "row_groups": len(found.groups), "columns": columns}
 
     def coded_as(self, schema: TableSchema) -> Self:
         """The same blocks as coded rows of other columns, or of columns that are read as something else.
@@ -203,17 +185,6 @@ class TableSource(RowSource):
             having = groups[bisect_right(ends, first) : bisect_left(starts, last)]
             yield replace(self.rows, groups=having), first, last
 
-    def stream(self, target: Any, block_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """X and target in blocks, each group decoded once.
-
-        Block by block, a large group would be decoded again for each of its blocks.
-        """
-        wanted = self.rows
-        if target is not None:
-            wanted = replace(wanted, columns=(*wanted.columns, *target.rows.columns))
-        for part in wanted.parts(0, self.shape[0], block_rows):
-            yield self.rows.values(part), None if target is None else target.rows.values(part)
-
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[TableRows, int, int]]:
         """`blocks` with readers of key columns, which may have any type."""
         require_columns(self.path, self.schema, keys)
@@ -241,7 +212,9 @@ def _labelled(rows: TableRows, target: str) -> TableRows:
     return replace(rows, groups=tuple(left), labelled=target)
 
 
-def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Selection) -> Layout:
+def lay_out(
+    path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Selection
+) -> tuple[list[str], pa.Schema, np.dtype, TableSchema | None]:
     """The columns that a caller wants of a table, and their types.
 
     Parameters
@@ -254,7 +227,8 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
 
     Returns
     -------
-    Layout
+    (list of str, pa.Schema, numpy.dtype, TableSchema or None)
+        The names of the columns of X, the schema of the whole table, the dtype of X, and how coded rows are read.
 
     Raises
     ------
@@ -275,7 +249,7 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
         )
     if selection.coded:
         coded = selection.coded if isinstance(selection.coded, TableSchema) else schema_of(schema, names)
-        return Layout(names, schema, np.dtype(np.float64), coded)
+        return names, schema, np.dtype(np.float64), coded
     kinds = [schema.field(name).type for name in names]
     if other := [f"{name} ({kind})" for name, kind in zip(names, kinds, strict=True) if not is_number(kind)]:
         raise InputError(
@@ -283,7 +257,7 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
             "with target=, say decimal=',' of decimal commas, or train on the table as it is: `distrf train` encodes its columns"
         )
     # float64 for decimals, doubles and integers above 16 bits, else float32
-    return Layout(names, schema, np.result_type(np.float32, *map(target_dtype, kinds)), None)
+    return names, schema, np.result_type(np.float32, *map(target_dtype, kinds)), None
 
 
 def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str]:

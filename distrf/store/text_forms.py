@@ -1,4 +1,4 @@
-"""Text that writes numbers: dates, times of day, quantities. Each form may reject a column.
+"""Text that writes numbers: dates and quantities. Each form may reject a column.
 
 A form looks at distinct texts of some rows, and says how the column writes its numbers ("date:dmy"). This goes into the schema.
 From then on every chunk of the training and of later rows is read so, and a text that is none is a missing value.
@@ -52,7 +52,6 @@ _TIME = (
 _ZONE = r" ?(?P<zone>Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)"
 #: Behind the order of a date: a time zone may be there, must be, or must not be.
 _ZONES = {"": f"{_ZONE}?", "+": _ZONE, "-": "(?P<zone>)"}
-_CLOCK = rf"^(?P<hour>\d{{1,2}})(?::(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}){_FRACTION})?)?{_HALF}$"
 #: Marks between thousands, and of decimals. Of equally good ones the first counts.
 _STYLES = ((",", "."), (".", ","), (" ", "."), (" ", ","), ("'", "."), ("'", ","))
 _CURRENCY = (
@@ -72,8 +71,8 @@ class Found:
     ----------
     form : str
         The name of the form and what it is to know, "date:dmy": what `read_text` takes.
-    base, kind : str
-        What the column is read as (a key of `table_schema.BASES`), and what it is taken for.
+    kind : str
+        What the column is taken for: "date" or "number".
     words : str
         For reports.
     doubt : str
@@ -83,7 +82,6 @@ class Found:
     """
 
     form: str
-    base: str
     kind: str
     words: str
     doubt: str = ""
@@ -196,16 +194,6 @@ def _read_stamps(texts: pa.Array, how: str) -> np.ndarray:
     return numbers / PER_SECOND[how]
 
 
-def _find_clocks(texts: pa.Array) -> tuple[str, str, str] | None:
-    colons = pc.sum(pc.match_substring_regex(texts, ":| ?[AaPp][.]?[Mm]")).as_py() or 0
-    return ("", "text that reads as times of day", "") if colons >= SHARE * len(texts) else None
-
-
-def _read_clocks(texts: pa.Array, how: str = "") -> np.ndarray:
-    """Times of day such as 9:05, 21:05:00.5 and 9:05 pm. Seconds since midnight."""
-    return _day_seconds(_groups(texts, _CLOCK))
-
-
 def _find_quantities(texts: pa.Array) -> tuple[str, str, str] | None:
     if not _mostly_digits(texts):
         return None
@@ -301,11 +289,9 @@ def _plain_blanks(texts: pa.Array) -> pa.Array:
 #: itself, NaN where it is none.
 FORMS: dict[str, tuple[str, Callable[..., Any], Callable[..., np.ndarray]]] = {
     "date": ("date", _find_dates, _read_dates),
-    "clock": ("clock", _find_clocks, _read_clocks),
     "quantity": ("number", _find_quantities, _read_quantities),
     "stamp": ("date", _find_stamps, _read_stamps),
 }
-_BASES = {"date": "time", "clock": "clock", "number": "number"}
 
 
 def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> Found | None:
@@ -338,7 +324,7 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
         fewest = FEWEST if kind is None and (name == "quantity" or not good.all()) else 1
         if good.sum() >= max(fewest, (0.5 if kind else SHARE) * len(texts)):
             strays = texts.filter(pa.array(~good)).to_pylist()
-            return Found(f"{name}:{how}", _BASES[found], found, words, doubt, strays[0] if strays else "")
+            return Found(f"{name}:{how}", found, words, doubt, strays[0] if strays else "")
     return None
 
 

@@ -68,9 +68,7 @@ def create(
         begun = None
     if begun is None:
         begun = wanted
-        if not write_store(wanted, new=True):
-            begun = info(path, wanted.file)  # another job was faster
-            require_same(path, begun.made, wanted.made, False)
+        write_store(begun)
     if begun.kind != "parts":
         from .zarr_arrays import create_nodes  # here and below, as part files need no Zarr
 

@@ -14,42 +14,19 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
-from ..errors import StoreError
 from . import files
 from .row_source import joined
 from .zarr_layout import StoreInfo
 
 
-def open_group(path: str, mode: str, *, whole: bool = False, **wanted: Any) -> zarr.Group | zarr.Array:
-    """Open a Zarr group or array.
+def _open_group(path: str, mode: Any, *, whole: bool = False) -> zarr.Group:
+    """Open the group of a store; whole : every chunk that is read must be there
 
-    Parameters
-    ----------
-    path : str
-    mode : "r" or "r+"
-    whole : bool
-        Every chunk that is read must be there.
-    **wanted
-        Further arguments of `zarr.open`.
-
-    Returns
-    -------
-    zarr.Group or zarr.Array
-
-    Raises
-    ------
-    StoreError
-        Nothing is there that Zarr can read.
+    Raises StoreError where there is nothing that Zarr can read.
     """
     with files.reading(path, "a Zarr store"):
-        try:
-            store = zarr_store(path, mode == "r")
-            return zarr.open(store=_WholeStore(store) if whole else store, mode=mode, **wanted)  # type: ignore[arg-type]
-        except FileNotFoundError as error:
-            raise StoreError(
-                f"no Zarr store at {path!r}: nothing there that Zarr can read; check the path, or write it with "
-                "`distrf ingest`"
-            ) from error
+        store = zarr_store(path, mode == "r")
+        return zarr.open_group(store=_WholeStore(store) if whole else store, mode=mode, zarr_format=3)
 
 
 def zarr_store(path: str, read_only: bool) -> Any:
@@ -122,28 +99,15 @@ class CsrArray:
             blocks.append(block[max(rows.start - start, 0) : last])
         return joined(blocks) if blocks else sp.csr_array((0, self.shape[1]), dtype=self.dtype)
 
-    def mean_row_bytes(self, most: int = 16) -> float:
-        """Mean bytes of a row in memory, from the entries of the rows in at most so many blocks, evenly apart."""
-        n_blocks = -(-self.shape[0] // self.block_rows)
-        rows = entries = 0
-        for block in {n_blocks * k // most for k in range(most)} if n_blocks else ():
-            with files.opened(f"{self.path}/{block}.npz") as packed, np.load(packed) as members:
-                counts = members["indptr"]
-            rows, entries = rows + counts.size - 1, entries + int(counts[-1])
-        index = 4 if self.shape[1] < 2**31 else 8
-        return entries / max(1, rows) * (self.dtype.itemsize + index) + index
-
 
 Node = zarr.Array | CsrArray
 
 
 def create_nodes(store: StoreInfo) -> None:
     """Create the Zarr arrays of a store that are missing."""
-    group = open_group(store.path, "r+", zarr_format=3)
-    assert isinstance(group, zarr.Group)
+    group = _open_group(store.path, "r+")
     compress = [] if store.kind == "features" else [ZstdCodec(level=1)]
-    # The attribute tells arrays of a store of ours whose document is gone.
-    options: dict[str, Any] = {"compressors": [*compress, Crc32cCodec()], "attributes": {"distrf": "rows"}}
+    options: dict[str, Any] = {"compressors": [*compress, Crc32cCodec()]}
     for name, item in store.arrays.items():
         with files.reading(f"{store.path}/{name}", "a Zarr array"):
             there = item.sparse or name in group
@@ -174,7 +138,7 @@ def open_nodes(store: StoreInfo, *, writable: bool = False) -> dict[str, Node]:
     path = store.path
     # There may be more rows, of an append that has not ended; and in the longer store of one, less.
     least = store.n_rows if store.first_row is None else store.first_row
-    group: Any = open_group(path, "r+" if writable else "r", whole=not writable, zarr_format=3)
+    group: Any = _open_group(path, "r+" if writable else "r", whole=not writable)
     nodes: dict[str, Node] = {}
     for name, item in store.arrays.items():
         shape, dtype = (store.n_rows, *item.tail), np.dtype(item.dtype)

@@ -288,12 +288,15 @@ def info(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo:
     if found is None:
         path = files.normalise(path)
         files.require(path)
-        raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
+        raise StoreError(
+            f"{path!r} is not a store written by distrf: it has no distrf attribute, or its {file} is damaged; give Zarr arrays of "
+            "others as dask.array.from_zarr(path), or make a store of them by distrf.write_rows"
+        )
     return found
 
 
-def write_store(store: StoreInfo, *, new: bool = False) -> bool:
-    """Write the document of a store in one step; False where `new` is asked for and there is one."""
+def write_store(store: StoreInfo) -> None:
+    """Write the document of a store in one step."""
     document = sealed({"format": FORMAT} | store.document(*COMPARED, *_STATE))
     group = {"attributes": {"distrf": document}, "zarr_format": 3, "node_type": "group"}
-    return files.write_json(f"{store.path}/{store.file}", group, new=new)
+    files.write_json(f"{store.path}/{store.file}", group)

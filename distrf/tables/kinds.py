@@ -114,9 +114,9 @@ def infer_kinds(
                     "code",
                     f"whole numbers, {fact.distinct:,} values in {fact.present:,} rows looked at",
                 )
-        found = fact.found if kind in ("number", "code", "date", "clock") else None
-        if found is not None:
-            column, why = replace(column, base=found.base, form=found.form), found.words
+        if (found := fact.found) is not None and kind in ("number", "code", "date"):
+            base = "time" if found.kind == "date" else "number"
+            column, why = replace(column, base=base, form=found.form), found.words
         elif kind in ("category", "id") and column.whole:
             column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
         caution = _caution(column, kind, fact)

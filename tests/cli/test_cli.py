@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zarr
 from sklearn.datasets import dump_svmlight_file
 from stored_arrays import stored_array
 
@@ -40,7 +39,8 @@ def table(grey, labels):
 def files(tmp_path_factory):
     """The digits in every format, and stores of them."""
     folder = tmp_path_factory.mktemp("cli")
-    np.savez(folder / "digits.npz", X_train=GREY, y_train=TRAIN_Y, X_test=TEST_GREY, y_test=TEST_Y)
+    for name, rows, labels in (("train", GREY, TRAIN_Y), ("test", TEST_GREY, TEST_Y)):
+        np.savez(folder / f"{name}.npz", X=rows, y=labels)
     pq.write_table(table(GREY, TRAIN_Y), folder / "train.parquet", row_group_size=400)
     pq.write_table(table(TEST_GREY, TEST_Y), folder / "test.parquet", row_group_size=100)
     dump_svmlight_file(
@@ -50,7 +50,7 @@ def files(tmp_path_factory):
     lines += [",".join(map(str, row)) + f",{NAMES[k]}" for row, k in zip(GREY[:300], TRAIN_Y, strict=False)]
     (folder / "digits.csv").write_text("\n".join(lines) + "\n")
     for split in ("train", "test"):
-        ingest(folder / "digits.npz", folder / f"{split}.zarr", split=split, block_rows=200)
+        ingest(folder / f"{split}.npz", folder / f"{split}.zarr", block_rows=200)
     return folder
 
 
@@ -88,7 +88,7 @@ def matches(pattern, text):
 INGESTS = {
     "parquet": (["train.parquet", "--target", "label", "--columns", PIXELS], 1437, GREY),
     "csv": (["digits.csv", "--target", "label"], 300, GREY),
-    "npz-float32": (["digits.npz", "--split", "test", "--dtype", "float32"], 360, TEST_GREY),
+    "npz-float32": (["test.npz", "--dtype", "float32"], 360, TEST_GREY),
     "svmlight": (["digits.svmlight", "--zero-based", "no"], 200, GREY),
 }
 
@@ -175,14 +175,10 @@ def test_inspect(cli, files, model, tmp_path):
         (tmp_path / "f.zarr", "features", ["length_scale", "checksum"]),
         (tmp_path / "p.zarr", "predictions", ["prediction", "provenance", str(model)]),
         (model, "model", ["RandomFourierFeatures", "train.zarr", "<f8"]),
-        (files / "test.parquet", "parquet", ["row_groups", "label: "]),
     ):
         assert json.loads(cli("inspect", path, "--json").out)["kind"] == kind
         shown = " ".join(cli("inspect", path).out.split())
         assert [word for word in words if word not in shown] == []
-    foreign = zarr.open_group(tmp_path / "other.zarr", mode="w")
-    foreign.create_array("X", shape=(5, 3), dtype="f4")
-    assert json.loads(cli("inspect", tmp_path / "other.zarr", "--json").out)["rows"] == 5
 
 
 @pytest.mark.parametrize("command", ["train", "tune"])
@@ -257,15 +253,6 @@ def test_csv_is_read_as_it_is_said_by_every_command(cli, tmp_path):
 # ---- refusals ---------------------------------------------------------------------------------------
 
 
-def foreign(path, X, y=None):
-    """A Zarr store of somebody else."""
-    group = zarr.open_group(path, mode="w")
-    group.create_array("X", data=X, chunks=(50, X.shape[1]))
-    if y is not None:
-        group.create_array("y", data=y, chunks=(50,))
-    return path
-
-
 @pytest.mark.parametrize("command", ["train", "featurize"])
 @pytest.mark.parametrize(
     ("n", "message"),
@@ -274,14 +261,14 @@ def foreign(path, X, y=None):
             300,
             "X must be finite, but row 133( of the block)?, column 7 is (infinity.*from row 0 on|inf; impute)",
         ),
-        (200, r"X and y must have the same rows: X has shape \(300, 64\), 'y' .*\(200,\)"),
+        (200, r"X and y must have the same rows.*X has 300 rows, the target has shape \(200,\)"),
     ],
 )
 def test_bad_rows(cli, tmp_path, command, n, message):
     X = TRAIN_X[:300].copy()
     X[133, 7] = np.inf
-    foreign(tmp_path / "bad.zarr", X, TRAIN_Y[:n])
-    words = [tmp_path / "bad.zarr", tmp_path / "out", "-D", 32, "--set", "map__length_scale=2"]
+    np.savez(tmp_path / "bad.npz", X=X, y=TRAIN_Y[:n])
+    words = [tmp_path / "bad.npz", tmp_path / "out", "-D", 32, "--set", "map__length_scale=2"]
     printed = cli(command, *words, code=1, cluster=True)
     assert printed.out == ""
     matches(message, printed.err)

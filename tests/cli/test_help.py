@@ -25,7 +25,7 @@ FUNCTIONS = [
     distrf.add_rows, distrf.connect, distrf.open_rows,
 ]  # fmt: skip
 #: Options that are no parameter of one: how a command runs, and names of files.
-OWN = {"csv", "set", "quiet", "json", "report", "like", "rows", "kind", "grid"}
+OWN = {"csv", "set", "quiet", "json", "report", "like", "rows", "seed", "kind", "grid"}
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from peaks import cluster_file, distrf, make_store
 
 #: Arguments after input and output. What keeps a state goes on from it; the others begin anew, or keep blocks.
 COMMANDS = {
-    "ingest": ["--target", "label", "--block-rows", 2_000, "--shuffle"],
+    "ingest": ["--target", "label", "--block-rows", 2_000],
     "featurize": ["-D", 512, "--set", "map__length_scale=4", "--seed", 1],
     "predict": [],
     "ridge": ["-D", 512, "--alpha", "1e-6,1e-3", "--set", "model__cv=3", "--seed", 1],

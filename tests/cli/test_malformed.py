@@ -53,10 +53,11 @@ def malformed_line(draw: random.Random) -> list[str]:
     command, words = COMMANDS[name], [name, *WHOLE[name]]
     kinds = {p.name: kind_of(OPTIONS[p.name]) for p in command.params if p.name in OPTIONS}
     options = [p for p in command.params if p.param_type_name == "option" and p.name in kinds]
-    fault = draw.choice(["value", "value", "value", "value", "unknown", "flag", "argument", "extra", "command"])
+    faults = ["unknown", "flag", "argument", "extra", "command"]
+    fault = draw.choice(faults if name == "inspect" else ["value", "value", "value", "value", *faults])
     if fault == "value":
         # These run without a cluster.
-        unused = ("cluster", "memory_limit", "tls") if name in ("ingest", "inspect") else ()
+        unused = ("cluster", "memory_limit", "tls") if name == "ingest" else ()
         option = draw.choice([p for p in options if kinds[p.name] is not bool and p.name not in unused])
         values = BAD[kinds[option.name]]
         if option.name in ANY_TEXT:

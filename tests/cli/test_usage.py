@@ -20,7 +20,6 @@ def data(tmp_path_factory):
     rng = np.random.default_rng(0)
     X = rng.poisson(2.0, size=(60, 4)).astype(np.float32)
     np.savez(folder / "rows.npz", X=X, y=(X[:, 0] > 1).astype(int))
-    (folder / "rows.svm").write_text("1 1:2\n")
     np.savez(folder / "numbers.npz", X=X, y=X[:, 0] * 1.37)
     for name in ("rows", "numbers"):
         ingest(folder / f"{name}.npz", folder / f"{name}.zarr", block_rows=20)
@@ -88,7 +87,6 @@ OTHERS = [
     ("train {d}/rows.zarr", 2, "Missing argument"),
     ("train {d}/rows.zarr {d}", 1, "the model must lie apart from its input"),
     ("train {d}/none.zarr {o}", 1, "no such .*none.zarr.*check the path"),
-    ("train {d}/rows.svm {o}", 1, "only be read from the first to the last; make a store of them with `distrf ingest`"),
     ("train {d}/rows.csv {o}", 1, "needs a target: .*rows.csv' has none; give target="),
     ("train {d}/rows.csv {o} --target wrod", 1, r"columns \['wrod'\] are not in .*rows.csv"),
     ("train {d}/rows.csv {o} --target a --kind word=date", 1, "word"),
@@ -101,7 +99,7 @@ OTHERS = [
     ("featurize {d}/rows.zarr {o} --like {d}/model -D 64", 2, "leave these out"),
     ("featurize {d}/rows.zarr {o} --like {d}/model", 1, "holds no map"),
     ("ingest {d}/none.csv {o}", 1, "no such data: no CSV file at .*none.csv.*check the path"),
-    ("ingest {d}/rows.npz {o} --seed -1", 2, "seed must be an integer >= 0"),
+    ("ingest {d}/rows.npz {o} --block-rows 0", 2, "block_rows must be an integer >= 1"),
     ("ingest {d}/rows.npz {o} --columns 7", 1, "7"),
     ("ingest {d}/rows.npz {d}/rows.csv/x", 1, "rows.csv/x' cannot be written: "),
     ("ingest {d}/rows.csv {o}", 1, r"word \(string\)"),
@@ -118,7 +116,8 @@ OTHERS = [
     ("train {d}/rows.csv {o} --target a --scale none", 1, "word"),
     ("add {d}/model {d}/rows.zarr", 1, "train it again with set={'model__keep_state': True}"),
     ("inspect {d}/none", 1, "no such store"),
-    ("inspect /", 1, "'/' is the root of a file system; give the path of a .*folder of Parquet files"),
+    ("inspect /", 1, "'/' is not a store written by distrf"),
+    ("train / {o}", 1, "'/' is the root of a file system; give the path of a .*folder of Parquet files"),
     ("demo --rows 0", 2, "rows must be an integer"),
     ("demo --rows 10 -D x", 2, "n_components must be an integer"),
     ("tune {d}/rows.zarr", 2, "Missing argument"),

@@ -1,4 +1,4 @@
-"""Every source against its in-memory reference; shuffle, resume, refusals."""
+"""Every source against its in-memory reference; resume, refusals."""
 
 from __future__ import annotations
 
@@ -15,18 +15,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-import zarr
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 from stored_arrays import contents, read
-from strategies import seeds
 
-from distrf import ingest, open_rows
+from distrf import ingest, open_rows, write_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.progress import listening
-from distrf.randomness import row_words
-from distrf.store import Selection, open_source
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(37, 3))
@@ -39,7 +33,6 @@ def small_batches(monkeypatch):
     from distrf.store import matrix_files
 
     monkeypatch.setattr(matrix_files, "BLOCK_BYTES", 256)
-    monkeypatch.setattr(matrix_files, "PIECE_BYTES", 256)
 
 
 CLASSES = ["maybe", "no", "yes"]
@@ -49,14 +42,7 @@ COUNTS.data = np.ceil(COUNTS.data * 9).astype("u1")
 FULL = sp.csr_array(np.where(X > 0.5, X, 0))
 
 
-def csr(S):
-    return {"X_data": S.data, "X_indices": S.indices, "X_indptr": S.indptr, "X_shape": S.shape}
-
-
-CSR = csr(COUNTS)
-ARCHIVE = {
-    "X_train": DIGITS, "y_train": LABELS, "X_test": DIGITS[:4], "y_test": LABELS[:4], "pos_train": X[:, :2],
-}  # fmt: skip
+ARCHIVE = {"X": DIGITS, "y": LABELS, "pos": X[:, :2]}
 TABLE = {"a": X[:, 0], "label": LABELS, "b": X[:, 1], "n": np.arange(37)}
 NUMBERS = np.c_[X[:, :2], np.arange(37)]
 MIXED = {"a": X[:, 0].astype("f4"), "b": np.arange(37, dtype="u1"), "t": LABELS}
@@ -81,10 +67,10 @@ def written(folder, name, content):
         np.save(path, content)
     elif name.endswith(".npz"):
         np.savez(path, **content)
+    elif name.endswith(".zarr"):
+        write_rows(content["X"], path, content.get("y"))
     elif name.endswith(".parquet"):
         pq.write_table(pa.table(content), path, row_group_size=5)
-    elif name.endswith(".zarr"):
-        zarr.create_array(path, data=content, chunks=(10, 2))
     elif isinstance(content, dict):
         csv(path, content)
     else:
@@ -97,10 +83,10 @@ SOURCES = {
     "npy": ("a.npy", X, {}, X, None, {"columns": None}),
     "npy, by columns": ("a.npy", np.asfortranarray(X), {"block_rows": 10}, X, None, {}),
     "npy with a target": ("a.npy", X, {"target": "-1", "columns": [1], "dtype": "float32"}, X[:, [1]].astype("f4"), X[:, 2], {}),
-    "npz": ("a.npz", ARCHIVE, {"split": "train", "block_rows": 6}, DIGITS, LABELS, {"classes": CLASSES}),
-    "npz, other targets": ("a.npz", ARCHIVE, {"split": "train", "target": "pos", "columns": [4, 0]}, DIGITS[:, [4, 0]], X[:, :2], {}),
-    "npz, sparse": ("a.npz", CSR | {"y": np.arange(30)}, {"block_rows": 7}, COUNTS.toarray(), np.arange(30), {"sparse": True}),
-    "npz, more than a quarter stored": ("a.npz", csr(FULL), {}, FULL.toarray(), None, {"sparse": False}),
+    "npz": ("a.npz", ARCHIVE, {"block_rows": 6}, DIGITS, LABELS, {"classes": CLASSES}),
+    "npz, other targets": ("a.npz", ARCHIVE, {"target": "pos", "columns": [4, 0]}, DIGITS[:, [4, 0]], X[:, :2], {}),
+    "zarr, sparse": ("a.zarr", {"X": COUNTS, "y": np.arange(30)}, {"block_rows": 7}, COUNTS.toarray(), np.arange(30), {"sparse": True}),
+    "zarr, more than a quarter stored": ("a.zarr", {"X": FULL}, {}, FULL.toarray(), None, {"sparse": False}),
     **{f"csv{packed}": (f"a.csv{packed}", TABLE, {"target": "label", "block_rows": 10}, NUMBERS, LABELS, {"columns": ["a", "b", "n"], "target": "label", "classes": CLASSES})
        for packed in ("", ".gz")},
     "csv, integer target": ("a.csv", TABLE, {"target": "n", "columns": ["b"]}, X[:, [1]], np.arange(37), {}),
@@ -108,7 +94,6 @@ SOURCES = {
        for last, kind in (("3", "i8"), ("2.5", "f8"), ("blue", "U4"))},
     "parquet": ("a.parquet", MIXED, {"target": "t", "block_rows": 8}, np.c_[MIXED["a"], MIXED["b"]].astype("f4"), LABELS, {"classes": CLASSES}),
     "parquet with gaps": ("a.parquet", HOLES, {"target": "t"}, np.array([[1.0], [np.nan], [3]]), np.arange(1, 4), {}),
-    "zarr of others": ("a.zarr", X, {"block_rows": 8}, X, None, {}),
 }  # fmt: skip
 
 
@@ -133,7 +118,7 @@ def test_each_source_against_its_reference(tmp_path, case):
 
 
 def test_a_store_into_another(tmp_path):
-    first = ingest(written(tmp_path, "a.npz", CSR | {"y": LABELS[:30]}), tmp_path / "a.zarr", block_rows=8)
+    first = write_rows(COUNTS, tmp_path / "a.zarr", LABELS[:30]).info
     store = ingest(tmp_path / "a.zarr", tmp_path / "b.zarr", block_rows=16)
     assert (
         (store.arrays["X"].sparse, store.classes)
@@ -147,13 +132,12 @@ def test_a_store_into_another(tmp_path):
 BAD_Y = {"X": X, "y": np.where(np.arange(37) == 9, np.nan, 1.0)}
 #: Name and contents of a file, options, and what is refused.
 REFUSED = {
-    "npz without a split": ("a.npz", ARCHIVE, {}, r"pass split= one of \['test', 'train'\]"),
-    "npz without the target": ("a.npz", ARCHIVE, {"split": "test", "target": "q"}, r"member 'q_test'; .* has the members \['X_train'"),
+    "npz without X": ("a.npz", {"X_train": DIGITS}, {}, r"has the members \['X_train'\]; name them X and y"),
+    "npz without the target": ("a.npz", ARCHIVE, {"target": "q"}, r"member 'q'; .* has the members \['X', 'y', 'pos'\]"),
     "npz of other lengths": ("a.npz", {"X": X, "y": np.arange(5)}, {}, r"X has 37 rows, the target has shape \(5,\)"),
     "npz of objects": ("a.npz", {"X": np.array([[object()]])}, {}, "without running code"),
     "labels that are not finite": ("a.npz", BAD_Y, {}, "targets must be finite; row 9"),
-    "npy with a split": ("a.npy", X, {"split": "train"}, "split= chooses"),
-    "npy with n_features": ("a.npy", X, {"n_features": 3}, "are of svmlight text; received n_features=3"),
+    "npy with n_features": ("a.npy", X, {"n_features": 3}, "are of svmlight text; .*a.npy. is none"),
     "npy, no such target": ("a.npy", X, {"target": "3"}, r"a column number in -3\.\.2; received '3'"),
     "npy, target twice": ("a.npy", X, {"target": "1", "columns": [1]}, "the target column 1 is among columns="),
     "too large for float32": ("a.npy", np.full((3, 2), 1e300), {"dtype": "float32"}, "row 0, column 0 is inf in float32"),
@@ -207,15 +191,12 @@ SVMLIGHT = {
     "wider and zero-based": (b"1 1:7\n", {"n_features": 3, "zero_based": True}, [[0, 7, 0]]),
     "no entry": (b"1\n2\n", {"n_features": 2}, [[0, 0], [0, 0]]),
     "nothing": (b"1\n2\n", {}, "no rows with values"),
-    "narrower": (
-        b"1 3:7\n",
-        {"n_features": 2},
-        "n_features=2 .* highest index is 3, counted from 1; give n_features=3",
-    ),
-    "narrower and zero-based": (b"1 0:1 3:7\n", {"n_features": 3}, "counted from 0; give n_features=4"),
-    "not from 1": (b"1 0:7\n", {"zero_based": False}, "has the index 0"),
-    "not a number": (b"1 2:x\n", {}, "breaks this in lines 1 to 1"),
-    "columns": (TEXT, {"columns": [1]}, "leave out target= and columns="),
+    "narrower": (b"1 3:7\n", {"n_features": 2}, "at most n_features= columns; .* contains 3 features"),
+    "narrower and zero-based": (b"1 0:1 3:7\n", {"n_features": 3}, "contains 4 features"),
+    "not from 1": (b"1 0:7\n", {"zero_based": False}, "counted as zero_based= says.* Invalid index 0"),
+    "not a number": (b"1 2:x\n", {}, "lines are `label index:value ...` .*is not so"),
+    "columns": (TEXT, {"columns": [1]}, [[1], [0], [0]]),
+    "target": (TEXT, {"target": "q"}, r"member 'q'; .* has the members \['X', 'y'\]"),
 }
 
 
@@ -232,10 +213,11 @@ def test_svmlight_text(tmp_path, case):
         np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], expected)
 
 
-def test_svmlight_has_no_blocks(tmp_path):
+def test_svmlight_is_read_as_it_is(tmp_path):
     (tmp_path / "a.svm").write_bytes(TEXT)
-    with pytest.raises(InputError, match="from the first to the last; make a store"):
-        open_source(tmp_path / "a.svm", Selection()).read(0, 1)
+    rows, y = open_rows(tmp_path / "a.svm")
+    assert rows.compute(scheduler="sync").toarray().tolist() == [[0, 1, 2], [0, 0, 0], [7, 0, 0]]
+    assert y.compute(scheduler="sync").tolist() == [1.5, -2, 0.5]
 
 
 def test_svmlight_behind_rows_of_another_format(tmp_path):
@@ -249,62 +231,34 @@ def test_svmlight_behind_rows_of_another_format(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0][-1], [9, 0, 0])
 
 
-@settings(max_examples=5)
-@given(
-    n=st.integers(1, 60),
-    seed=seeds,
-    blocks=st.lists(st.integers(1, 70), min_size=2, max_size=2),
-)
-@pytest.mark.parametrize("kind", ["dense", "csr"])
-def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, blocks):
-    import distrf.ingestion as shuffle
-
-    folder = tmp_path_factory.mktemp("s")
-    data = np.pad(np.arange(1.0, 1 + 2 * n).reshape(n, 2), [(0, 0), (0, 6)])
-    np.savez(folder / "a.npz", **({"X": data} if kind == "dense" else csr(sp.csr_array(data))), y=np.arange(n))
-    for block_rows, bucket in zip(blocks, (100, 10**6), strict=True):
-        out = folder / f"{block_rows}-{bucket}.zarr"
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(shuffle, "BUCKET_BYTES", bucket)
-            ingest(folder / "a.npz", out, shuffle=True, seed=seed, block_rows=block_rows)
-        got, y = read(out)
-        order = np.lexsort((np.arange(n), row_words(seed, 0, n)))
-        np.testing.assert_array_equal(y, order)
-        np.testing.assert_array_equal(got, data[order])
-    assert not list(folder.glob(".*"))
-
-
-@pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_values_that_are_not_finite(tmp_path, bad, shuffle):
+def test_values_that_are_not_finite(tmp_path, bad):
     data = X.copy()
     data[30, 1] = bad
     np.save(tmp_path / "a.npy", data)
     if np.isnan(bad):  # a missing value
-        ingest(tmp_path / "a.npy", tmp_path / "a.zarr", block_rows=10, shuffle=shuffle)
+        ingest(tmp_path / "a.npy", tmp_path / "a.zarr", block_rows=10)
         assert np.isnan(read(tmp_path / "a.zarr")[0]).sum() == 1
     else:
         with pytest.raises(InputError, match=rf"row 30, column 1 is {bad}"):
-            ingest(tmp_path / "a.npy", tmp_path / "a.zarr", block_rows=10, shuffle=shuffle)
+            ingest(tmp_path / "a.npy", tmp_path / "a.zarr", block_rows=10)
         assert not list(tmp_path.glob(".*"))
         with pytest.raises(StoreError, match="only a complete store can be read"):
             open_rows(tmp_path / "a.zarr")
-    np.savez(tmp_path / "s.npz", **csr(sp.csr_array(np.where(np.arange(37)[:, None] == 30, data, 0))))
+    (tmp_path / "s.svm").write_text("0 1:1\n" * 30 + f"0 2:{bad}\n")
     with pytest.raises(InputError, match="row 30, column 1"):
-        ingest(tmp_path / "s.npz", tmp_path / "c.zarr")
+        ingest(tmp_path / "s.svm", tmp_path / "c.zarr", n_features=9)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_no_rows(tmp_path, sparse):
-    np.savez(tmp_path / "a.npz", **(csr(sp.csr_array(X[:0])) if sparse else {"X": X[:0]}), y=LABELS[:0])
-    for shuffle in (False, True):
-        store = ingest(tmp_path / "a.npz", tmp_path / f"{shuffle}.zarr", shuffle=shuffle)
-        assert (store.n_rows, store.complete) == (0, True)
-        got, y = read(tmp_path / f"{shuffle}.zarr")
-        assert (got.shape, y.shape) == ((0, 3), (0,))
+def test_no_rows(tmp_path):
+    np.savez(tmp_path / "a.npz", X=X[:0], y=LABELS[:0])
+    store = ingest(tmp_path / "a.npz", tmp_path / "a.zarr")
+    assert (store.n_rows, store.complete) == (0, True)
+    got, y = read(tmp_path / "a.zarr")
+    assert (got.shape, y.shape) == ((0, 3), (0,))
     np.savez(tmp_path / "b.npz", X=X, y=LABELS)
-    ingest(tmp_path / "b.npz", tmp_path / "True.zarr", append=True)
-    np.testing.assert_array_equal(read(tmp_path / "True.zarr")[1], LABELS)
+    ingest(tmp_path / "b.npz", tmp_path / "a.zarr", append=True)
+    np.testing.assert_array_equal(read(tmp_path / "a.zarr")[1], LABELS)
 
 
 def test_rows_of_npy_are_read_where_they_lie(tmp_path):
@@ -336,8 +290,8 @@ def test_other_data_at_the_same_path(tmp_path):
     ingest(tmp_path / "a.npy", tmp_path / "a.zarr")
     before = contents(tmp_path / "a.zarr")
     assert ingest(tmp_path / "a.npy", tmp_path / "a.zarr").complete
-    with pytest.raises(SpecMismatchError, match="shuffle"):
-        ingest(tmp_path / "a.npy", tmp_path / "a.zarr", shuffle=True)
+    with pytest.raises(SpecMismatchError, match="columns"):
+        ingest(tmp_path / "a.npy", tmp_path / "a.zarr", columns=[0, 1, 2])
     np.save(tmp_path / "a.npy", X + 1)
     with pytest.raises(SpecMismatchError, match="fingerprint"):
         ingest(tmp_path / "a.npy", tmp_path / "a.zarr")

@@ -12,7 +12,6 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
-import zarr
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -297,7 +296,7 @@ def test_names_of_columns_that_are_numbers_or_several():
 
 @pytest.mark.parametrize("lazy", [False, True])
 def test_labels_as_text_of_any_width(rng, lazy, tmp_path):
-    """NumPy's StringDType, in memory and as Zarr reads it."""
+    """NumPy's StringDType."""
     X = rng.normal(size=(80, 2))
     labels = np.where(X[:, 0] > 0, "yes", "nope")
     y = told = labels.astype(np.dtypes.StringDType())
@@ -307,13 +306,9 @@ def test_labels_as_text_of_any_width(rng, lazy, tmp_path):
     model = distrf.train(rows, told, map=None)
     assert set(model.predict(X)) == {"yes", "nope"}
     assert distrf.evaluate(model, rows, told)["rows"] == 80
-    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
-    group.create_array("X", data=X, chunks=(40, 2))
-    group.create_array("y", shape=(80,), chunks=(40,), dtype=y.dtype)[:] = y
-    assert distrf.open_rows(tmp_path / "a.zarr", target="y")[1].compute().tolist() == labels.tolist()
-    assert distrf.evaluate(model, tmp_path / "a.zarr", target="y")["rows"] == 80
     distrf.write_rows(rows, tmp_path / "b.zarr", y=told)
     assert distrf.open_rows(tmp_path / "b.zarr", target="y")[1].compute().tolist() == labels.tolist()
+    assert distrf.evaluate(model, tmp_path / "b.zarr", target="y")["rows"] == 80
 
 
 @pytest.mark.parametrize("place", ["frame", "dask", "parquet", "csv"])

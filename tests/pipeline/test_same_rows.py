@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import zarr
 
 import distrf
 from distrf.errors import SpecMismatchError
@@ -112,10 +111,8 @@ def test_the_same_table_is_the_same_model_and_has_the_same_keys(tmp_path):
     numbers = frame[["z", "y"]].assign(w=frame["z"] ** 2)
     files = _layouts(numbers, tmp_path)
     distrf.ingest(files["csv"], tmp_path / "ingested.zarr", target="y")
-    group = zarr.open_group(tmp_path / "b.zarr", mode="w")
     X, y = numbers[["z", "w"]].to_numpy(), numbers["y"].to_numpy()
-    group.create_array("X", data=X, chunks=(300, 2))
-    group.create_array("y", data=y, chunks=(300,))
+    distrf.write_rows(X, tmp_path / "b.zarr", y)
     places = {"ingested": (tmp_path / "ingested.zarr",), "zarr": (tmp_path / "b.zarr",), "arrays": (X, y)}
     made = {
         name: np.asarray(distrf.train(*rows, scale="standard", **options, **LINEAR).predict(X))

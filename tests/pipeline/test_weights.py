@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-import zarr
 from sklearn.metrics import confusion_matrix
+from stored_arrays import fill
 
 from distrf import (
     StreamingRidge,
@@ -45,9 +45,7 @@ def parquet(path, weight=WEIGHT, **more):
 def test_a_column_of_parquet_or_of_zarr_or_an_array(tmp_path):
     path = parquet(tmp_path / "rows.parquet")
     ingest(path, tmp_path / "rows.zarr", target="y")
-    group = zarr.open_group(tmp_path / "others.zarr", mode="w")
-    for name, values in {"X": X, "y": Y, "mass": WEIGHT, "many": X}.items():
-        group.create_array(name, data=values, chunks=(100, *values.shape[1:]))
+    fill(tmp_path / "others.zarr", {"X": X, "y": Y, "mass": WEIGHT}, 100)
     places = {path: ("y", "w"), tmp_path / "rows.zarr": (None, "w"), tmp_path / "others.zarr": (None, "mass")}
     for place, (target, weight) in places.items():
         rows, y, weights = open_rows(place, target=target, weight=weight)
@@ -83,8 +81,7 @@ def test_columns_that_are_no_weight(options, match, tmp_path):
     path = parquet(tmp_path / "rows.parquet", label=LABELS)
     if options.pop("zarr", False):
         path = tmp_path / "others.zarr"
-        for name, values in {"X": X, "many": X}.items():
-            zarr.open_group(path).create_array(name, data=values, chunks=(100, 3))
+        fill(path, {"X": X, "many": X}, 100)
     with pytest.raises(InputError, match=match):
         open_rows(path, **options)
 

@@ -1,4 +1,4 @@
-"""`open_rows` on Zarr: faults, foreign stores, keys, the graph."""
+"""`open_rows` on Zarr: faults, stores of others, keys, the graph."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import shutil
 
 import cloudpickle
 import dask
+import dask.array as da
 import numpy as np
 import pytest
 import zarr
 from stored_arrays import fill
 
+from distrf import write_rows
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_rows
 
@@ -43,19 +45,6 @@ def test_x_and_decoded_y(path):
     np.testing.assert_array_equal(run(open_rows(path, weight="sample_weight")[2]), np.arange(35.0))
     with pytest.raises(StoreError, match=r"the target 'other' is no dense array of .*; it has \['X'"):
         open_rows(path, target="other")
-
-
-def test_one_of_several_matrices(tmp_path):
-    """By the path that the message names."""
-    group = zarr.open_group(tmp_path / "foreign.zarr", mode="w")
-    for name in "AB":
-        group.create_array(name, data=np.full((6, 2), ord(name)))
-    with pytest.raises(
-        StoreError, match=r"has \['A', 'B'\]; open one by its own path, .*foreign.zarr/NAME"
-    ) as raised:
-        open_rows(tmp_path / "foreign.zarr")
-    place = str(raised.value).rpartition(", ")[2].replace("NAME", "B")
-    np.testing.assert_array_equal(run(open_rows(place)[0]), np.full((6, 2), ord("B")))
 
 
 def test_columns_by_name_and_number(path):
@@ -111,38 +100,33 @@ def test_missing_and_strange_paths(tmp_path):
     with pytest.raises(StoreError, match="no such store"):
         open_rows(tmp_path / "none.zarr")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(StoreError, match="no Zarr store"):
+    with pytest.raises(StoreError, match="not a store written by distrf"):
         open_rows(tmp_path / "folder")
     (tmp_path / "broken.zarr").mkdir()
     (tmp_path / "broken.zarr/zarr.json").write_text("{ not json")
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match=r"its zarr.json is damaged"):
         open_rows(tmp_path / "broken.zarr")
     with pytest.raises(StoreError, match=r"no such (data|file|store)"):
         open_rows(tmp_path / "none.parquet")
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_foreign_groups(tmp_path, zarr_format):
+def test_arrays_of_others_are_dask_arrays(tmp_path, zarr_format):
+    """As the refusal says."""
     X, y = np.arange(60, dtype="f8").reshape(20, 3), np.arange(20)
     group = zarr.open_group(tmp_path / "f.zarr", mode="w", zarr_format=zarr_format)
     group.create_array("X", data=X, chunks=(6, 2))
     group.create_array("y", data=y, chunks=(5,))
-    group.create_array("weights", data=y * 2.0, chunks=(5,))
-    got, labels = open_rows(tmp_path / "f.zarr", rows_per_block=12)
-    assert got.chunks == ((12, 8), (3,))
-    np.testing.assert_array_equal(run(got), X)
-    np.testing.assert_array_equal(run(labels), y)
-    np.testing.assert_array_equal(run(open_rows(tmp_path / "f.zarr", target="weights")[1]), y * 2.0)
-    group.create_array("short", data=y[:5], chunks=(5,))
-    with pytest.raises(StoreError, match=r"X has shape \(20, 3\), 'short' has shape \(5,\)"):
-        open_rows(tmp_path / "f.zarr", target="short")
+    for place in ("f.zarr", "f.zarr/X"):
+        with pytest.raises(StoreError, match=r"no distrf attribute.*dask.array.from_zarr.*distrf.write_rows"):
+            open_rows(tmp_path / place)
+    rows, labels = (da.from_zarr(tmp_path / "f.zarr", name) for name in "Xy")
+    write_rows(rows, tmp_path / "a.zarr", labels)
+    np.testing.assert_array_equal(run(open_rows(tmp_path / "a.zarr")[0]), X)
+    np.testing.assert_array_equal(run(open_rows(tmp_path / "a.zarr")[1]), y)
 
 
-def test_foreign_array_of_shards(tmp_path):
-    X = np.arange(80.0).reshape(40, 2)
-    zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(4, 2), shards=(8, 2))
-    got, y = open_rows(tmp_path / "a.zarr", rows_per_block=16)
-    assert y is None
-    np.testing.assert_array_equal(run(got), X)
-    with pytest.raises(StoreError, match="chunks of 8 rows"):
-        open_rows(tmp_path / "a.zarr", rows_per_block=12)
+def test_a_store_without_rows(tmp_path):
+    fill(tmp_path / "p.zarr", {"prediction": np.arange(3.0)}, kind="predictions")
+    with pytest.raises(StoreError, match=r"the array X of a store; .* holds predictions: \['prediction'\]"):
+        open_rows(tmp_path / "p.zarr")

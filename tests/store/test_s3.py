@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-import zarr
 from s3_servers import Proxy, endpoint
 from sklearn.pipeline import make_pipeline
 
@@ -44,7 +43,6 @@ from distrf.store import (
     write_block,
     write_model_folder,
 )
-from distrf.store.zarr_arrays import zarr_store
 
 s3fs = pytest.importorskip("s3fs", reason="needs s3fs")
 
@@ -105,19 +103,6 @@ def write(url, n=160, block=10, **spec):
         rows = slice(index * block, (index + 1) * block)
         write_block(url, index, {"X": X[:n][rows], "y": Y[:n][rows]}, store_id=store.id)
     finish(url, store_id=store.id)
-    return url
-
-
-def write_foreign(url, n=160, shards=False):
-    """A store of another program."""
-    group = zarr.open_group(store=zarr_store(url, False), mode="w", zarr_format=3)
-    for name, values in (("X", X[:n]), ("y", Y[:n])):
-        tail = values.shape[1:]
-        array = group.create_array(
-            name, shape=values.shape, dtype=values.dtype, chunks=(5 if shards else 10, *tail),
-            shards=(10, *tail) if shards else None,
-        )  # fmt: skip
-        array[...] = values
     return url
 
 
@@ -234,13 +219,11 @@ class Plain(Listing):
 @pytest.mark.parametrize("handler", [Listing, Plain])
 def test_read_over_http(tmp_path, handler):
     write(tmp_path / "a.zarr", 40)
-    write_foreign(f"{tmp_path}/f.zarr", 40)
     write_model_folder(tmp_path / "model", {"seed": 1}, {"w": np.arange(4)})
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=tmp_path)) as server:
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
-        for name in ("a", "f"):
-            np.testing.assert_array_equal(open_rows(f"{url}/{name}.zarr")[0].compute(scheduler="sync"), X[:40])
+        np.testing.assert_array_equal(open_rows(f"{url}/a.zarr")[0].compute(scheduler="sync"), X[:40])
         if handler is Listing:
             assert read_model_folder(f"{url}/model")[0] == {"seed": 1}
         server.shutdown()

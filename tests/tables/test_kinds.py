@@ -89,8 +89,6 @@ WRITTEN = [
         ("%Y-%m-%dT%H:%M:%S+02:00", "ymd", "dates"), ("%m/%d/%Y %I:%M %p", "mdy", "month before day"),
     ]],
     ("a few bad days", [*(str(day) for day in DAYS), "0000-00-00"], "date:ymd", "dates", "'0000-00-00'"),
-    ("times", [f"{k % 24}:{k % 60:02}:00" for k in range(N)], "clock:", "times of day", ""),
-    ("halves", [f"{1 + k % 12}:05 pm" for k in range(N)], "clock:", "times of day", ""),
     ("thousands", [f"{9 * k**2:,.2f}" for k in range(N)], "quantity:,.", "',' between thousands", ""),
     ("decimal comma", [f"{k},5" for k in range(N)], "quantity:.,", "with a decimal comma", ""),
     ("apostrophes", [f"{9 * k**2:,}".replace(",", "'") for k in range(N)], "quantity:'.", "between thousands", ""),
@@ -115,7 +113,7 @@ def test_text_that_writes_numbers(name, texts, form, words, stray):
     columns = {name: texts, "x": RNG.normal(size=len(texts))}
     kind = kinds_of(columns)[name]
     number = "code" if name == "a stray in few" else "number"
-    assert (kind.kind, kind.column.form) == ({"da": "date", "cl": "clock"}.get(form[:2], number), form)
+    assert (kind.kind, kind.column.form) == ("date" if form.startswith("date") else number, form)
     assert words in kind.why
     warned = cautions([kind])
     assert [stray in text and f"kinds={ {name: 'category'} }" in text for text in warned] == [True] * bool(
