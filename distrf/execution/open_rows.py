@@ -40,8 +40,8 @@ def open_rows(
     Parameters
     ----------
     path : str or PathLike
-        A Zarr store of distrf; Parquet or CSV: a file, a folder, a glob. It may be a URL. Other Zarr arrays are Dask
-        arrays, by ``dask.array.from_zarr``.
+        A Zarr store of distrf; another Zarr group with an array X of numbers, or one array; Parquet or CSV: a file, a
+        folder, a glob. It may be a URL.
     target : str or None, default=None
         The column (Parquet, CSV) or array (Zarr) of targets. None is the array "y", where there is one.
     weight : str or None, default=None
@@ -72,7 +72,9 @@ def open_rows(
 
     Notes
     -----
-    Keys change when a store is made anew or the files of a Parquet data set change.
+    Keys change when a store is made anew or the files of a Parquet data set change. Chunks of a Zarr array of others that are
+    rewritten in place do not change them. Arrays that are packed or masked by the CF conventions (``scale_factor``,
+    ``_FillValue``, ...) are refused.
     """
     selection = Selection(
         target=target,

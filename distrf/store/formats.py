@@ -20,7 +20,7 @@ _NAMED: tuple[type[RowSource], ...] = (MatrixSource, TableSource, CsvSource)
 
 
 def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
-    """The source class that opens a path; Zarr's where none recognises it, since its errors say what is missing.
+    """The source class that opens a path; that of our stores where none recognises it, since its errors say what is missing.
 
     Parameters
     ----------
@@ -39,9 +39,10 @@ def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
     for source in _NAMED:
         if source.recognises(path):
             return source
-    from .zarr_source import ZarrSource  # Zarr takes a fifth of a second to import
+    from .zarr_foreign import ForeignSource  # Zarr takes a fifth of a second to import
+    from .zarr_source import ZarrSource
 
-    return ZarrSource
+    return ForeignSource if ForeignSource.recognises(path) else ZarrSource
 
 
 @files.explains

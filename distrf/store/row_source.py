@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -273,9 +273,9 @@ class RowSource(ABC):
         (RowReader, int, int)
             What travels in the task of a block, its first row, and the row after its last.
         """
-        last = 0
+        last, reader = 0, replace(self, block_lengths=())
         for length in self.block_lengths:
-            yield self, last, last + length
+            yield reader, last, last + length
             last += length
 
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[Any, int, int]]:

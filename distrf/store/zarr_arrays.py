@@ -107,7 +107,8 @@ def create_nodes(store: StoreInfo) -> None:
     """Create the Zarr arrays of a store that are missing."""
     group = _open_group(store.path, "r+")
     compress = [] if store.kind == "features" else [ZstdCodec(level=1)]
-    options: dict[str, Any] = {"compressors": [*compress, Crc32cCodec()]}
+    # The attribute tells arrays of a store of ours whose document is gone.
+    options: dict[str, Any] = {"compressors": [*compress, Crc32cCodec()], "attributes": {"distrf": "rows"}}
     for name, item in store.arrays.items():
         with files.reading(f"{store.path}/{name}", "a Zarr array"):
             there = item.sparse or name in group

@@ -249,6 +249,21 @@ def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tupl
     return (block_rows // next(counts, 1), *tail)
 
 
+def block_lengths(path: str, n: int, unit: int, usual: int, wanted: int | None) -> tuple[int, ...]:
+    """Rows of every block of n rows in chunks of `unit` rows: whole chunks, except the last.
+
+    Raises StoreError where `wanted`, in place of `usual`, is no multiple of the chunks.
+    """
+    step = usual if wanted is None else wanted
+    if step < 1 or (step % unit and step < n):
+        near = max(unit, step // unit * unit)
+        raise StoreError(
+            f"a block is a whole multiple of the chunks it reads: rows_per_block={step}, chunks of "
+            f"{unit} rows in {path!r}; use rows_per_block={near} or {near + unit}"
+        )
+    return tuple(min(n - first, step) for first in range(0, n, step)) or (0,)
+
+
 def stored(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo | None:
     """What a store that distrf wrote says of itself.
 
@@ -289,8 +304,7 @@ def info(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo:
         path = files.normalise(path)
         files.require(path)
         raise StoreError(
-            f"{path!r} is not a store written by distrf: it has no distrf attribute, or its {file} is damaged; give Zarr arrays of "
-            "others as dask.array.from_zarr(path), or make a store of them by distrf.write_rows"
+            f"{path!r} is not a store written by distrf: it has no distrf attribute, or its {file} is damaged"
         )
     return found
 

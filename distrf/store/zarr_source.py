@@ -1,4 +1,4 @@
-"""Rows in Zarr: the stores that distrf wrote. Arrays of others come as Dask arrays, such as ``dask.array.from_zarr`` makes."""
+"""Rows in Zarr: the stores that distrf wrote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import files
 from .row_source import RowSource, Selection, column_numbers
 from .spec import fingerprint_of_spec
 from .zarr_arrays import open_nodes
-from .zarr_layout import StoreInfo, info
+from .zarr_layout import StoreInfo, block_lengths, info
 
 #: Blocks of CSR rows that tell how many entries a row has.
 _LOOKED_AT = 4
@@ -134,7 +134,13 @@ class ZarrSource(RowSource):
             path=store.path,
             shape=(store.n_rows, X.tail[0] if chosen is None else len(chosen)),
             dtype=np.dtype(X.dtype),
-            block_lengths=_block_lengths(store, selection.rows_per_block),
+            block_lengths=block_lengths(
+                store.path,
+                store.n_rows,
+                store.block_rows if X.sparse else X.chunks[0],
+                store.block_rows,
+                selection.rows_per_block,
+            ),
             columns=names,
             sparse=X.sparse,
             target=selection.target or store.target,
@@ -211,18 +217,3 @@ class ZarrSource(RowSource):
         ]
         held = sum(b.data.nbytes + b.indices.nbytes + b.indptr[1:].nbytes for b in some)
         return held * self.shape[0] // max(1, sum(block.shape[0] for block in some))
-
-
-def _block_lengths(store: StoreInfo, wanted: int | None) -> tuple[int, ...]:
-    """Rows of every block: whole chunks, except the last."""
-    n, X = store.n_rows, store.arrays["X"]
-    unit = store.block_rows if X.sparse else X.chunks[0]
-    if wanted is None:
-        wanted = store.block_rows
-    elif wanted < 1 or (wanted % unit and wanted < n):
-        near = max(unit, wanted // unit * unit)
-        raise StoreError(
-            f"a block is a whole multiple of the chunks it reads: rows_per_block={wanted}, chunks of "
-            f"{unit} rows in {store.path!r}; use rows_per_block={near} or {near + unit}"
-        )
-    return tuple(min(n - first, wanted) for first in range(0, n, wanted)) or (0,)

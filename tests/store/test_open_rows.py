@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import cloudpickle
 import dask
-import dask.array as da
 import numpy as np
 import pytest
 import zarr
 from stored_arrays import fill
 
-from distrf import write_rows
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_rows
 
@@ -104,26 +103,55 @@ def test_missing_and_strange_paths(tmp_path):
         open_rows(tmp_path / "folder")
     (tmp_path / "broken.zarr").mkdir()
     (tmp_path / "broken.zarr/zarr.json").write_text("{ not json")
-    with pytest.raises(StoreError, match=r"its zarr.json is damaged"):
+    with pytest.raises(StoreError, match="cannot be read as a Zarr store"):
         open_rows(tmp_path / "broken.zarr")
     with pytest.raises(StoreError, match=r"no such (data|file|store)"):
         open_rows(tmp_path / "none.parquet")
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_arrays_of_others_are_dask_arrays(tmp_path, zarr_format):
-    """As the refusal says."""
+def test_foreign_groups(tmp_path, zarr_format):
     X, y = np.arange(60, dtype="f8").reshape(20, 3), np.arange(20)
     group = zarr.open_group(tmp_path / "f.zarr", mode="w", zarr_format=zarr_format)
+    for name in "AB":
+        group.create_array(name, data=X)
+    with pytest.raises(StoreError, match=r"rows are the 2-D array X .*open an array by its own path"):
+        open_rows(tmp_path / "f.zarr")
+    np.testing.assert_array_equal(run(open_rows(tmp_path / "f.zarr/B", columns=[2, 0])[0]), X[:, [2, 0]])
     group.create_array("X", data=X, chunks=(6, 2))
+    assert open_rows(tmp_path / "f.zarr")[1] is None
     group.create_array("y", data=y, chunks=(5,))
-    for place in ("f.zarr", "f.zarr/X"):
-        with pytest.raises(StoreError, match=r"no distrf attribute.*dask.array.from_zarr.*distrf.write_rows"):
-            open_rows(tmp_path / place)
-    rows, labels = (da.from_zarr(tmp_path / "f.zarr", name) for name in "Xy")
-    write_rows(rows, tmp_path / "a.zarr", labels)
-    np.testing.assert_array_equal(run(open_rows(tmp_path / "a.zarr")[0]), X)
-    np.testing.assert_array_equal(run(open_rows(tmp_path / "a.zarr")[1]), y)
+    group.create_array("weights", data=y * 2.0, chunks=(5,))
+    got, labels = open_rows(tmp_path / "f.zarr", rows_per_block=12)
+    assert got.chunks == ((12, 8), (3,))
+    np.testing.assert_array_equal(run(got), X)
+    np.testing.assert_array_equal(run(labels), y)
+    _, labels, weights = open_rows(tmp_path / "f.zarr", target="weights", weight="y")
+    np.testing.assert_array_equal(run(labels), y * 2.0)
+    np.testing.assert_array_equal(run(weights), y)
+    group.create_array("short", data=y[:5], chunks=(5,))
+    for name in ("short", "none"):
+        with pytest.raises(StoreError, match=rf"'{name}' is no array of the 20 rows"):
+            open_rows(tmp_path / "f.zarr", target=name)
+
+
+def test_foreign_array_of_shards(tmp_path):
+    X = np.arange(80.0).reshape(40, 2)
+    zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(4, 2), shards=(8, 2))
+    got, y = open_rows(tmp_path / "a.zarr", rows_per_block=16)
+    assert y is None
+    np.testing.assert_array_equal(run(got), X)
+    with pytest.raises(StoreError, match="chunks of 8 rows"):
+        open_rows(tmp_path / "a.zarr", rows_per_block=12)
+
+
+def test_arrays_of_a_store_whose_document_is_gone(path):
+    """Their codes would be targets."""
+    document = json.loads((path / "zarr.json").read_text())
+    document["attributes"] = {}
+    (path / "zarr.json").write_text(json.dumps(document))
+    with pytest.raises(StoreError, match=r"array 'X' .* is one of a store of distrf, which says nothing"):
+        open_rows(path)
 
 
 def test_a_store_without_rows(tmp_path):
