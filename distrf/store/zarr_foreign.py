@@ -76,10 +76,10 @@ class ForeignSource(RowSource):
             raise StoreError(f"{name!r} is no array of the {self.shape[0]} rows of {self.path!r}: it is {node}")
         return replace(self, array=name, shape=node.shape, dtype=node.dtype, numbers=None)
 
-    def column_source(self, name: str, exact: bool = False) -> RowSource:
+    def column_source(self, name: str) -> RowSource:
         """The array of that name, else a column of X by its number."""
         found = None if name.isdigit() else replace(self, target=name).target_source()
-        return found or super().column_source(name, exact)
+        return found or super().column_source(name)
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Rows ``first:last``."""
