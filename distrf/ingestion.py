@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -28,8 +30,6 @@ from .store.zarr_layout import StoreInfo
 
 BLOCK_BYTES = 32 * 2**20
 BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
-#: Bytes of X that are read at a time: a row group is read from its beginning each time.
-SPAN_BYTES = 32 * 2**20
 
 
 # Its keyword-only parameters are options of the command too.
@@ -205,27 +205,41 @@ def _write(X: RowSource, y: RowSource | None, info: StoreInfo) -> StoreInfo:
     """Write the pending blocks of a store, or of an append to it, and finish it."""
     pending, before, n = info.pending, info.first_row or 0, X.shape[0]
     listener, label = current_listener(), "ingest" if info.first_row is None else "append"
-    count = max(1, SPAN_BYTES * n // max(1, X.nbytes * info.block_rows))
-    for some in (pending[i : i + count] for i in range(0, len(pending), count)):
-        low, high = info.bounds(some[0])[0], info.bounds(some[-1])[1]
-        arrays = _rows(X, y, info, max(low - before, 0), high - before)
+    if pending:
+        index, low, high = pending[0], info.bounds(pending[0])[0], info.bounds(pending[-1])[1]
+        held: list[list[Any]] = []
         if low < before:  # the old rows of the block that an append begins with
             with files.reading(info.path, "rows of a store"):
-                old: list[Any] = [node[low:before] for node in open_nodes(info).values()]
-            arrays = [joined(parts) for parts in zip(old, arrays, strict=True)]
-        for index in some:
-            first, last = (row - low for row in info.bounds(index))
-            block = {name: array[first:last] for name, array in zip(info.arrays, arrays, strict=True)}
-            writer.write_block(info.path, index, block, store_id=info.id)
-            if listener is not None:
-                listener(label, last + low - before, n)
+                held.append([node[low:before] for node in open_nodes(info).values()])
+        for arrays in _pieces(X, y, info, max(low - before, 0), high - before):
+            held.append(arrays)
+            while low < high and low + sum(piece[0].shape[0] for piece in held) >= info.bounds(index)[1]:
+                last, rows = info.bounds(index)[1], [joined(parts) for parts in zip(*held, strict=True)]
+                if index in pending:
+                    block = {name: array[: last - low] for name, array in zip(info.arrays, rows, strict=True)}
+                    writer.write_block(info.path, index, block, store_id=info.id)
+                if listener is not None:
+                    listener(label, last - before, n)
+                held, low, index = [[array[last - low :] for array in rows]], last, index + 1
     return writer.finish(info.path, store_id=info.id)
 
 
-def _rows(source: RowSource, labels: RowSource | None, info: StoreInfo, first: int, last: int) -> list[Any]:
-    """X of the rows first:last as a store keeps it, and y where there is one. Raises InputError at a value that is not finite."""
+def _pieces(X: RowSource, y: RowSource | None, info: StoreInfo, first: int, last: int) -> Iterator[list[Any]]:
+    """Rows as a store keeps them, X and y where there is one, in pieces of at most a block."""
+    labels = repeat(None) if y is None else y.pieces(first, last, info.block_rows)
+    with closing(X.pieces(first, last, info.block_rows)) as pieces:
+        for rows, targets in zip(pieces, labels, strict=y is not None):
+            yield _checked(X, rows, targets, info, first)
+            first += rows.shape[0]
+    if first != last:
+        raise InputError(
+            f"the source changed while it was read: row {first} of {last} was its last; start again"
+        )
+
+
+def _checked(source: RowSource, X: Any, y: Any, info: StoreInfo, first: int) -> list[Any]:
+    """Rows from `first` on as a store keeps them. Raises InputError at a value that is not finite."""
     sparse, dtype = info.arrays["X"].sparse, np.dtype(info.arrays["X"].dtype)
-    X = source.read(first, last)
     X = sp.csr_array(X) if sparse else X.toarray() if sp.issparse(X) else X
     if dtype.kind == "f":
         with np.errstate(over="ignore"):  # an overflow is reported with its row
@@ -241,9 +255,8 @@ def _rows(source: RowSource, labels: RowSource | None, info: StoreInfo, first: i
         raise InputError(
             f"values must be finite; row {first + i}, column {j}{name} is {value} in {dtype}; clean the data"
         )
-    if labels is None:
+    if y is None:
         return [X]
-    y = labels.read(first, last)
     if info.classes is not None:
         names = np.asarray(info.classes)
         order = np.argsort(names)  # those of an append come last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -234,6 +234,11 @@ class RowSource(ABC):
         -------
         array of shape (last - first, ...), or csr_array where `sparse`
         """
+
+    def pieces(self, first: int, last: int, most: int) -> Generator[Any, None, None]:
+        """What `read` gives, in pieces of at most so many rows; of a table a row group is decoded once for all of them."""
+        for start in range(first, last, most):
+            yield self.read(start, min(start + most, last))
 
     def target_source(self) -> RowSource | None:
         """The selected target, in the blocks of X.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -176,6 +176,10 @@ class TableSource(RowSource):
     def read(self, first: int, last: int) -> np.ndarray:
         """Rows ``first:last``; see `TableRows.read`."""
         return self.rows.read(first, last)
+
+    def pieces(self, first: int, last: int, most: int) -> Generator[np.ndarray, None, None]:
+        """A piece ends where a row group does."""
+        yield from map(self.rows.values, self.rows.parts(first, last, most))
 
     def blocks(self) -> Iterator[tuple[TableRows, int, int]]:
         """For each block a reader of its groups."""
