@@ -43,6 +43,8 @@ from .target import Target, as_targets, look_at_target, wants_labels
 
 #: Encodings of numbers that are compared. Not "common": it was taken by chance on two sets of heavy tails.
 NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
+#: Of these, with codes of few levels as columns of their levels: of a code whose level changes what another column does.
+LEVELS_TRIED = ("robust", "both")
 #: Columns up to which a linear model takes the solver that it takes, and beyond which ridge is fitted by passes.
 _GRAM_COLUMNS = 4096
 #: Times the energy of the columns: the penalty of a constant, and the least one, below which rounding of float32 may spoil a factorisation.
@@ -50,7 +52,7 @@ _CONSTANT, _LEAST_ALPHA = 1e9, 3e-9
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on; one in a metric.
 _SHORTER, _SHORTER_METRIC, _MANY_ROWS = 0.6, 0.8, 3
 #: Rows and features at most by which a metric of coded columns is learned.
-_METRIC_ROWS, _METRIC_FEATURES = 8000, 1024
+_METRIC_ROWS, _METRIC_FEATURES = 8000, 512
 #: Features of a fit by passes at most.
 _PASS_FEATURES = 1024
 #: Rows from which one fifth compares the last penalties.
@@ -232,8 +234,14 @@ def _units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> d
             encoder.set_params(target_type="labels" if labels else "numbers")
         if encoder.numbers != "auto":
             return {encoder.numbers: encoder}
-        plain = encoder.schema is not None and not {"number", "code"} & {*(encoder.columns or {}).values()}
-        return {name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]}
+        columns = dict(encoder.columns or {}) if encoder.schema is not None else {"": "number"}
+        plain = not {"number", "code"} & {*columns.values()}
+        tried = {name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]}
+        few = [name for name, x in zip(columns, X.T, strict=False) if len(np.unique(x)) <= encoder.max_levels]
+        if levels := {name: "category" for name in few if columns[name] == "code"}:
+            for name in LEVELS_TRIED:
+                tried[f"{name}, codes as levels"] = clone(tried[name]).set_params(columns=columns | levels)
+        return tried
     if not _chooses_units(options):
         scaler = asked_scaler(options)
         return {"none" if scaler is None else scaler.method: scaler}
@@ -338,7 +346,7 @@ class _Making:
                 kind = "diagonal" if best.metrics[0].ndim == 1 else "full"
                 map_ = LearnedMetric(
                     map_.set_params(n_components=min(D, _METRIC_FEATURES)), metric=kind, n_components=D, n_rounds=best.rounds, n_rows=_METRIC_ROWS,
-                    labels=self.labels, alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
+                    labels=self.labels, alpha=[alpha / 10, alpha], length_scales=(1.0,), random_state=seed,
                 )  # fmt: skip
             why = f"average outer product of gradients, from {why}; better on held-out rows of the sample"
             self.note("metric", "learned", why)

@@ -49,12 +49,15 @@ ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 _NARROW = 1024
 #: Penalties of multinomial regression; the share of the rarer of two classes, and classes, up to which it is tried.
 _PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
-#: Metrics that are learned one after the other, rows from which, and rows whose distances stay as they are.
-_ROUNDS, _METRIC_ROWS, _MEASURED = 4, 1000, 500
+#: Metrics that are learned one after the other, the share of the loss below which one pays, rows from which, and rows whose distances
+#: stay as they are.
+_ROUNDS, _GAINS, _METRIC_ROWS, _MEASURED = 8, 0.99, 1000, 500
+#: Penalty around which metrics start where nothing beats a constant.
+_UNTOLD = 1e-4
 #: Columns up to which a metric is a matrix, and a diagonal.
 _FULL, _DIAGONAL = 256, 2048
-#: Features with which metrics are tried; of plenty of rows the share of a loss below which twice as many features pay.
-_REFINED, _WORTH = 512, 0.998
+#: Features with which metrics are tried; of plenty of rows the shares of a loss below which twice as many features pay, and four times.
+_REFINED, _WORTH = 512, (0.998, 0.97)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +204,13 @@ class Race:
         return dense(map_(X)).astype(np.float32, copy=False), trial.map_
 
     def judge(
-        self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5, learns: bool = False
+        self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5, learns: bool = False,
+        squared: bool = False,
     ) -> Judged:  # fmt: skip
         """Ridge on so many training rows of each split; the rows that it holds out judge.
 
         D : as of `features`; learns : whether the metrics of its gradients are made, where they can be
+        squared : whether squared error judges labels too, which is quick
         """
         fits: list[tuple[Ridge, Any, Any]] = []
 
@@ -219,7 +224,8 @@ class Race:
         clipped = np.clip(F, -1.0, 1.0) if self.labels else F  # no label far out decides
         squares = ((clipped - self.Y[held]) ** 2).mean(axis=2)
         best = best_of(squares, w)
-        losses = calibrated_losses(F[best], self.codes[held], w) if self.labels else squares[best]
+        quick = squared or not self.labels
+        losses = squares[best] if quick else calibrated_losses(F[best], self.codes[held], w)
         metrics = zip(*(self._gradients(candidate, best, k, *fit) for k, fit in enumerate(fits)), strict=True)
         return Judged(losses * w, alphas[best], F[best], groups, 1.0 - self.sample.copies, tuple(metrics))
 
@@ -296,11 +302,11 @@ class Race:
         mapped = sorted((c for c in found if c.mapped), key=lambda c: found[c].loss)
         if mapped:
             best, judged = mapped[0], found[mapped[0]]
-            other, with_metric, few = self._in_metrics(best, judged.alpha, leaders)
+            other, with_metric, few = self._in_metrics(best, judged.alpha, leaders, judged.beats(mean))
             found.setdefault(other, with_metric)
             if other is not best and with_metric.beats(few, errors):
                 best, few, judged = other, with_metric, self._tried(other, with_metric.alpha)
-            components, found[best] = self._components(best, few, judged, most, plenty)
+            components, found[best] = self._components(few, judged, most, plenty), judged
             if as_asked:
                 if self.asked is None:
                     self.map_ = clone(self.map_)
@@ -339,7 +345,8 @@ class Race:
             if not last and len(tried) <= self.rungs[i + 1][2]:
                 continue
             splits = 5 if last else 3 if len(self.sample.y) <= 500 else 1
-            found = {c: self.judge(c, rows, D, alphas, splits) for c, alphas in tried.items()}
+            squared = not (i or last)
+            found = {c: self.judge(c, rows, D, alphas, splits, squared=squared) for c, alphas in tried.items()}
             order = sorted(found, key=lambda c: found[c].loss)
             leaders |= {c.units: (c, found[c].alpha) for c in reversed(order) if c.mapped}
             if not last:
@@ -363,10 +370,15 @@ class Race:
         around = [times * (near or 0.0) for times in (0.01, 0.1, 1.0, 10.0) if times >= least]
         return list(ALPHAS) if near is None else [alpha for alpha in around if alpha > 5e-9]
 
-    def _in_metrics(self, best: Candidate, alpha: float, leaders: Leaders) -> tuple[Candidate, Judged, Judged]:
+    def _in_metrics(
+        self, best: Candidate, alpha: float, leaders: Leaders, told: bool
+    ) -> tuple[Candidate, Judged, Judged]:
         """The best candidate in the last of its learned metrics that did better, itself where none did.
 
         The best one in the units of fewest columns is tried too: there few columns that count are found among many.
+
+        told : whether the best one beats a constant; else its length scale says nothing, and that of the rule is tried too. Nearly
+            interpolated rows show the columns that count, where the best penalty leaves nothing of them
 
         Returns
         -------
@@ -374,6 +386,8 @@ class Race:
         """
         narrow, own = min(leaders.values(), key=lambda one: self.units[one[0].units].shape[1])
         starts = {best: alpha} | ({narrow: own} if narrow.units != best.units and self._learns(narrow) else {})
+        if not told and best.length is not None:
+            starts |= {replace(c, length=c.length / c.multiple, multiple=1.0): _UNTOLD for c in starts}
         going = {start: self._tried(start, near, self.fewer, True) for start, near in starts.items()}
         plain = found = going[best]
         for _ in range(_ROUNDS):
@@ -385,14 +399,12 @@ class Race:
             first = min(going, key=lambda c: going[c].loss, default=None)
             if first is None or going[first].loss >= found.loss:
                 break
+            pays = going[first].loss < _GAINS * found.loss
             best, found = first, going[first]
-            going = {best: found}
-        for near in _NEAR if best.metrics else ():
-            other = replace(best, near=near)
-            judged = self._tried(other, found.alpha, self.fewer)
-            if judged.loss >= found.loss:
-                break
-            best, found = other, judged
+            going = {best: found} if pays else {}
+        nearer = [replace(best, near=near) for near in _NEAR] if best.metrics else []
+        judged_near = {other: self._tried(other, found.alpha, self.fewer) for other in nearer}
+        best, found = min([(best, found), *judged_near.items()], key=lambda one: one[1].loss)
         return best, found, plain
 
     def _gradients(
@@ -414,23 +426,19 @@ class Race:
         roots = [metric_root(each, rows, None, "euclidean") for each in ([np.diag(M), M] if full else [M])]
         return [root**2 if root.ndim == 1 else root @ root.T for root in roots]
 
-    def _components(
-        self, best: Candidate, before: Judged, found: Judged, most: int, plenty: bool
-    ) -> tuple[int, Judged]:
-        """Features, and what was judged with most of them: doubled while that gained a standard error.
+    def _components(self, before: Judged, found: Judged, most: int, plenty: bool) -> int:
+        """Features: those of the last rung, or twice as many where these gained a standard error.
 
-        Of plenty of rows, which tell more than the sample, while the loss fell by more than one part in five hundred.
+        Of plenty of rows, which tell more than the sample, where the loss fell by a little; four times as many where by more.
 
         before, found : the best with fewer features, and with those of the last rung
         """
-        limit, last = min(most, self.asked or most), self.rungs[-1][1]
-        D = min(limit, last)
-        while limit >= 2 * D and (found.loss < _WORTH * before.loss if plenty else found.beats(before)):
-            D *= 2
-            if not plenty or limit < 2 * D:
-                break
-            before, found = found, self._tried(best, found.alpha, D)
-        return D, found
+        limit = min(most, self.asked or most)
+        D, share = min(limit, self.rungs[-1][1]), found.loss / (before.loss or 1.0)
+        pays = [share < worth for worth in _WORTH] if plenty else [found.beats(before)]
+        for pay in pays:
+            D *= 2 if pay and limit >= 2 * D else 1
+        return D
 
     @ONE_BLAS_THREAD
     def nats(self) -> float:
