@@ -39,7 +39,7 @@ from .judge import (
 from .sample import Sample
 
 #: What the length scale of a rule is multiplied by, and that in a learned metric while it gains.
-MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.6, 0.35, 0.2)
+MULTIPLES, _NEAR = (0.4, 0.9, 2.0, 4.5), (0.6, 0.35, 0.2)
 #: Of each rung: rows and features of a candidate, and how many go on. Fewer than 1,024 in the last prefer long length scales: ijcnn1
 #: lost two points.
 RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
@@ -51,13 +51,14 @@ _NARROW = 1024
 _PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
 #: Metrics that are learned one after the other, the share of the loss below which one pays, rows from which, and rows whose distances
 #: stay as they are.
-_ROUNDS, _GAINS, _METRIC_ROWS, _MEASURED = 8, 0.99, 1000, 500
+_ROUNDS, _GAINS, _METRIC_ROWS, _MEASURED = 8, 0.997, 1000, 500
 #: Penalty around which metrics start where nothing beats a constant.
 _UNTOLD = 1e-4
 #: Columns up to which a metric is a matrix, and a diagonal.
 _FULL, _DIAGONAL = 256, 2048
-#: Features with which metrics are tried; of plenty of rows the shares of a loss below which twice as many features pay, and four times.
-_REFINED, _WORTH = 512, (0.998, 0.97)
+#: Features with which metrics are tried; by how much the loss must fall with twice as many features for twice as many again, and, of
+#: plenty of rows, for four times as many, which cost so many times as much.
+_REFINED, _WORTH = 512, (0.003, 0.012)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,10 @@ class Race:
     ):  # fmt: skip
         self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
         self.search, self.joined, self.asked, self.alphas = search, joined, components, alphas
-        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
+        first, second, last = RUNGS
+        few = len(sample.splits[0][0]) <= first[0]  # the second rung would have the rows of the first
+        rungs = ((*first[:2], second[2]), last) if few else RUNGS
+        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in rungs]
         self.fewer = min(_REFINED, self.rungs[-1][1])  # features with which metrics are tried
         y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
         if labels:
@@ -402,9 +406,12 @@ class Race:
             pays = going[first].loss < _GAINS * found.loss
             best, found = first, going[first]
             going = {best: found} if pays else {}
-        nearer = [replace(best, near=near) for near in _NEAR] if best.metrics else []
-        judged_near = {other: self._tried(other, found.alpha, self.fewer) for other in nearer}
-        best, found = min([(best, found), *judged_near.items()], key=lambda one: one[1].loss)
+        for near in _NEAR if best.metrics else ():
+            other = replace(best, near=near)
+            judged = self._tried(other, found.alpha, self.fewer)
+            if judged.loss >= found.loss:
+                break
+            best, found = other, judged
         return best, found, plain
 
     def _gradients(
@@ -427,17 +434,17 @@ class Race:
         return [root**2 if root.ndim == 1 else root @ root.T for root in roots]
 
     def _components(self, before: Judged, found: Judged, most: int, plenty: bool) -> int:
-        """Features: those of the last rung, or twice as many where these gained a standard error.
+        """Features: those of the last rung, or twice as many where these gained, by a standard error too unless rows are plenty.
 
-        Of plenty of rows, which tell more than the sample, where the loss fell by a little; four times as many where by more.
+        Four times as many where rows are plenty, and these gained more.
 
         before, found : the best with fewer features, and with those of the last rung
         """
         limit = min(most, self.asked or most)
-        D, share = min(limit, self.rungs[-1][1]), found.loss / (before.loss or 1.0)
-        pays = [share < worth for worth in _WORTH] if plenty else [found.beats(before)]
-        for pay in pays:
-            D *= 2 if pay and limit >= 2 * D else 1
+        D = min(limit, self.rungs[-1][1])
+        if plenty or found.beats(before):
+            for worth in _WORTH[: 2 if plenty else 1]:
+                D *= 2 if before.loss - found.loss > worth and limit >= 2 * D else 1
         return D
 
     @ONE_BLAS_THREAD
