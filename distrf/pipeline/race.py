@@ -39,7 +39,7 @@ from .judge import (
 from .sample import Sample
 
 #: What the length scale of a rule is multiplied by, and that in a learned metric while it gains.
-MULTIPLES, _NEAR = (0.4, 0.9, 2.0, 4.5), (0.6, 0.35, 0.2)
+MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.6, 0.35, 0.2)
 #: Of each rung: rows and features of a candidate, and how many go on. Fewer than 1,024 in the last prefer long length scales: ijcnn1
 #: lost two points.
 RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
@@ -51,7 +51,7 @@ _NARROW = 1024
 _PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
 #: Metrics that are learned one after the other, twice as many where nothing beats a constant; rows from which, and rows whose distances
 #: stay as they are.
-_ROUNDS, _METRIC_ROWS, _MEASURED = 4, 1000, 500
+_ROUNDS, _METRIC_ROWS, _MEASURED = 4, 1000, 200
 #: Penalty around which metrics start where nothing beats a constant.
 _UNTOLD = 1e-4
 #: Columns up to which a metric is a matrix, and a diagonal.
