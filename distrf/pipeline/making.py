@@ -43,8 +43,6 @@ from .target import Target, as_targets, look_at_target, wants_labels
 
 #: Encodings of numbers that are compared. Not "common": it was taken by chance on two sets of heavy tails.
 NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
-#: Of these, with codes of few levels as columns of their levels: of a code whose level changes what another column does.
-LEVELS_TRIED = ("robust", "both")
 #: Columns up to which a linear model takes the solver that it takes, and beyond which ridge is fitted by passes.
 _GRAM_COLUMNS = 4096
 #: Times the energy of the columns: the penalty of a constant, and the least one, below which rounding of float32 may spoil a factorisation.
@@ -236,11 +234,13 @@ def _units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> d
             return {encoder.numbers: encoder}
         columns = dict(encoder.columns or {}) if encoder.schema is not None else {"": "number"}
         plain = not {"number", "code"} & {*columns.values()}
-        tried = {name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]}
+        tried = {
+            name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]
+        }
         few = [name for name, x in zip(columns, X.T, strict=False) if len(np.unique(x)) <= encoder.max_levels]
         if levels := {name: "category" for name in few if columns[name] == "code"}:
-            for name in LEVELS_TRIED:
-                tried[f"{name}, codes as levels"] = clone(tried[name]).set_params(columns=columns | levels)
+            # A level may change what another column does.
+            tried["robust, codes as levels"] = clone(tried["robust"]).set_params(columns=columns | levels)
         return tried
     if not _chooses_units(options):
         scaler = asked_scaler(options)
@@ -297,12 +297,8 @@ class _Making:
     def judged(self) -> Pipeline:
         """What a race over the sample delivers."""
         race = _race(self.sample, self.options, self.labels, self.units, self.map_)
-        passes = (
-            self.labels
-            and self._chooses_penalty
-            and self.options.model == "auto"
-            and not self.options.of("model")
-        )
+        free = self.options.model == "auto" and not self.options.of("model")
+        passes = self.labels and free and self._chooses_penalty
         optional = self.options.optional_map or self.map_ is None
         # Plain features say nothing of a metric that is learned.
         as_asked = self.as_asked or isinstance(self.map_, LearnedMetric)

@@ -43,21 +43,22 @@ MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.6, 0.35, 0.2)
 #: Of each rung: rows and features of a candidate, and how many go on. Fewer than 1,024 in the last prefer long length scales: ijcnn1
 #: lost two points.
 RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
+#: Of fewer rows than the first has: the second would have the same ones.
+_OF_FEW = ((1000, 256, 3), RUNGS[-1])
 #: Penalties of the first rung; the others have those around the best.
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
 _NARROW = 1024
 #: Penalties of multinomial regression; the share of the rarer of two classes, and classes, up to which it is tried.
 _PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
-#: Metrics that are learned one after the other, twice as many where nothing beats a constant; rows from which, and rows whose distances
-#: stay as they are.
-_ROUNDS, _METRIC_ROWS, _MEASURED = 4, 1000, 200
-#: Penalty around which metrics start where nothing beats a constant.
-_UNTOLD = 1e-4
+#: Metrics that are learned one after the other; where nothing beats a constant twice as many, with penalties around this one at first.
+_ROUNDS, _UNTOLD = 4, 1e-4
+#: Rows from which metrics are learned, and rows whose distances stay as they are.
+_METRIC_ROWS, _MEASURED = 1000, 200
 #: Columns up to which a metric is a matrix, and a diagonal.
 _FULL, _DIAGONAL = 256, 2048
-#: Features with which metrics are tried; by how much the loss must fall with twice as many features for twice as many again, and, of
-#: plenty of rows, for four times as many, which cost so many times as much.
+#: Features with which metrics are tried; by how much the loss must fall with twice as many features for twice as many again, and for
+#: four times as many, which cost so many times as much.
 _REFINED, _WORTH = 512, (0.003, 0.012)
 
 
@@ -143,9 +144,7 @@ class Race:
     ):  # fmt: skip
         self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
         self.search, self.joined, self.asked, self.alphas = search, joined, components, alphas
-        first, second, last = RUNGS
-        few = len(sample.splits[0][0]) <= first[0]  # the second rung would have the rows of the first
-        rungs = ((*first[:2], second[2]), last) if few else RUNGS
+        rungs = RUNGS if len(sample.splits[0][0]) > RUNGS[0][0] else _OF_FEW
         self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in rungs]
         self.fewer = min(_REFINED, self.rungs[-1][1])  # features with which metrics are tried
         y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
@@ -175,7 +174,7 @@ class Race:
 
     def _lengths(self, X: Any, multiples: Sequence[float]) -> list[tuple[float | None, float | None]]:
         """Length scales that are tried in some units, with the multiples that they are."""
-        trial, name = self._trial(64), self.map_.scale_parameter()
+        trial, name = self.map_.trial_map(64, self.seed), self.map_.scale_parameter()
         known = trial.get_params()
         kernel, value = known.get("kernel", "gaussian"), name and self.map_.get_params()[name]
         named = isinstance(kernel, Kernel) or kernel in KERNELS
@@ -187,9 +186,6 @@ class Race:
             return []
         return [(multiple * rule, multiple) for multiple in multiples]
 
-    def _trial(self, D: int) -> Any:
-        return self.map_.trial_map(D, self.seed)
-
     def features(
         self, candidate: Candidate, D: int | None, rows: np.ndarray, learn: int | None = None, split: int = 0
     ) -> tuple[Any, Any]:
@@ -200,7 +196,7 @@ class Race:
         X = self.units[candidate.units][rows]
         if not candidate.mapped:
             return X * np.float32(1.0 / self.scales[candidate.units]), None
-        trial = clone(self.map_) if D is None else self._trial(D)
+        trial = clone(self.map_) if D is None else self.map_.trial_map(D, self.seed)
         trial.set_params(**dict.fromkeys({"checkpoint"} & trial.get_params().keys()))
         trial.set_params(**candidate.settings(trial.scale_parameter(), split))
         trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
@@ -208,13 +204,11 @@ class Race:
         return dense(map_(X)).astype(np.float32, copy=False), trial.map_
 
     def judge(
-        self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5, learns: bool = False,
-        squared: bool = False,
+        self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5, learns: bool = False
     ) -> Judged:  # fmt: skip
-        """Ridge on so many training rows of each split; the rows that it holds out judge.
+        """Ridge on so many training rows of each split; the rows that it holds out judge, in the first rung labels by squares too.
 
         D : as of `features`; learns : whether the metrics of its gradients are made, where they can be
-        squared : whether squared error judges labels too, which is quick
         """
         fits: list[tuple[Ridge, Any, Any]] = []
 
@@ -228,8 +222,8 @@ class Race:
         clipped = np.clip(F, -1.0, 1.0) if self.labels else F  # no label far out decides
         squares = ((clipped - self.Y[held]) ** 2).mean(axis=2)
         best = best_of(squares, w)
-        quick = squared or not self.labels
-        losses = squares[best] if quick else calibrated_losses(F[best], self.codes[held], w)
+        calibrated = self.labels and rows > RUNGS[0][0]
+        losses = calibrated_losses(F[best], self.codes[held], w) if calibrated else squares[best]
         metrics = zip(*(self._gradients(candidate, best, k, *fit) for k, fit in enumerate(fits)), strict=True)
         return Judged(losses * w, alphas[best], F[best], groups, 1.0 - self.sample.copies, tuple(metrics))
 
@@ -349,15 +343,13 @@ class Race:
             if not last and len(tried) <= self.rungs[i + 1][2]:
                 continue
             splits = 5 if last else 3 if len(self.sample.y) <= 500 else 1
-            squared = not (i or last)
-            found = {c: self.judge(c, rows, D, alphas, splits, squared=squared) for c, alphas in tried.items()}
+            found = {c: self.judge(c, rows, D, alphas, splits) for c, alphas in tried.items()}
             order = sorted(found, key=lambda c: found[c].loss)
             leaders |= {c.units: (c, found[c].alpha) for c in reversed(order) if c.mapped}
             if not last:
                 going = _of_each_units(order, most)
                 for mapped in (False, True):  # the best columns and the best features, whatever is better
-                    if all(c.mapped is not mapped for c in going):
-                        going += [c for c in order if c.mapped is mapped][:1]
+                    going += [c for c in order if c.mapped is mapped][:1]
                 tried = {c: self._penalties(c, found[c].alpha) for c in going}
         return found, leaders
 
@@ -435,16 +427,12 @@ class Race:
     def _components(self, before: Judged, found: Judged, most: int, plenty: bool) -> int:
         """Features: those of the last rung, or twice as many where these gained, by a standard error too unless rows are plenty.
 
-        Four times as many where rows are plenty, and these gained more.
+        Four times as many where these gained more.
 
         before, found : the best with fewer features, and with those of the last rung
         """
-        limit = min(most, self.asked or most)
-        D = min(limit, self.rungs[-1][1])
-        if plenty or found.beats(before):
-            for worth in _WORTH[: 2 if plenty else 1]:
-                D *= 2 if before.loss - found.loss > worth and limit >= 2 * D else 1
-        return D
+        doubled = sum(before.loss - found.loss > worth for worth in _WORTH)
+        return min(most, self.rungs[-1][1] * 2 ** (doubled if plenty or found.beats(before) else 0))
 
     @ONE_BLAS_THREAD
     def nats(self) -> float:
