@@ -340,10 +340,10 @@ class _Making:
             if table:
                 why = f"at most {_METRIC_ROWS:,} rows"
                 kind = "diagonal" if best.metrics[0].ndim == 1 else "full"
-                lengths = (1.0,) if best.near == 1.0 else (0.7, 1.0)
                 map_ = LearnedMetric(
                     map_.set_params(n_components=min(D, _METRIC_FEATURES)), metric=kind, n_components=D, n_rounds=best.rounds, n_rows=_METRIC_ROWS,
-                    labels=self.labels, alpha=[alpha / 10, alpha], length_scales=lengths, random_state=seed,
+                    labels=self.labels, alpha=[alpha / 10, alpha], length_scales=(1.0,) if best.near == 1.0 else (0.7, 1.0),
+                    random_state=seed,
                 )  # fmt: skip
             why = f"average outer product of gradients, from {why}; better on held-out rows of the sample"
             self.note("metric", "learned", why)

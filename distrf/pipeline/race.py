@@ -59,7 +59,7 @@ _METRIC_ROWS, _MEASURED = 1000, 200
 _FULL, _DIAGONAL = 256, 2048
 #: Features with which metrics are tried; by how much the loss must fall with twice as many features for twice as many again, and for
 #: four times as many, which cost so many times as much.
-_REFINED, _WORTH = 512, (0.003, 0.012)
+_REFINED, _WORTH = 512, (0.001, 0.012)
 
 
 @dataclass(frozen=True, eq=False)
