@@ -43,8 +43,6 @@ MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.6, 0.35, 0.2)
 #: Of each rung: rows and features of a candidate, and how many go on. Fewer than 1,024 in the last prefer long length scales: ijcnn1
 #: lost two points.
 RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
-#: Of fewer rows than the first has: the second would have the same ones.
-_OF_FEW = ((1000, 256, 3), RUNGS[-1])
 #: Penalties of the first rung; the others have those around the best.
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
@@ -144,8 +142,7 @@ class Race:
     ):  # fmt: skip
         self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
         self.search, self.joined, self.asked, self.alphas = search, joined, components, alphas
-        rungs = RUNGS if len(sample.splits[0][0]) > RUNGS[0][0] else _OF_FEW
-        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in rungs]
+        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
         self.fewer = min(_REFINED, self.rungs[-1][1])  # features with which metrics are tried
         y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
         if labels:
@@ -206,7 +203,7 @@ class Race:
     def judge(
         self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5, learns: bool = False
     ) -> Judged:  # fmt: skip
-        """Ridge on so many training rows of each split; the rows that it holds out judge, in the first rung labels by squares too.
+        """Ridge on so many training rows of each split; the rows that it holds out judge.
 
         D : as of `features`; learns : whether the metrics of its gradients are made, where they can be
         """
@@ -222,8 +219,7 @@ class Race:
         clipped = np.clip(F, -1.0, 1.0) if self.labels else F  # no label far out decides
         squares = ((clipped - self.Y[held]) ** 2).mean(axis=2)
         best = best_of(squares, w)
-        calibrated = self.labels and rows > RUNGS[0][0]
-        losses = calibrated_losses(F[best], self.codes[held], w) if calibrated else squares[best]
+        losses = calibrated_losses(F[best], self.codes[held], w) if self.labels else squares[best]
         metrics = zip(*(self._gradients(candidate, best, k, *fit) for k, fit in enumerate(fits)), strict=True)
         return Judged(losses * w, alphas[best], F[best], groups, 1.0 - self.sample.copies, tuple(metrics))
 
