@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dposv, sposv
 from scipy.optimize import minimize
 from scipy.special import log_softmax, ndtr
 
@@ -114,14 +115,13 @@ def ridge(Z: Any, Y: np.ndarray, weight: np.ndarray | None, alphas: Sequence[flo
 def _solve(G: np.ndarray, R: np.ndarray, alpha: float) -> np.ndarray:
     """(G + alpha I)^-1 R; with a penalty that loses where rounding leaves no solution."""
     safe = _SAFE * float(np.abs(np.diag(G)).max(initial=0.0))
-    for dtype, more in ((np.float32, 0.0), (np.float64, 0.0), (np.float64, safe)):
+    for solve, dtype, more in ((sposv, np.float32, 0.0), (dposv, np.float64, 0.0), (dposv, np.float64, safe)):
         A: Any = G.astype(dtype)
-        A[np.diag_indices_from(A)] += alpha + more
-        try:
-            W = cho_solve(cho_factor(A, overwrite_a=True, check_finite=False), R, check_finite=False)
-        except np.linalg.LinAlgError:
-            continue
-        if np.isfinite(W).all():
+        A.ravel(order="K")[:: len(A) + 1] += alpha + more
+        _, W, failed = solve(
+            A.T, R, overwrite_a=True
+        )  # of a symmetric matrix LAPACK takes the transposed one without a copy
+        if not failed and np.isfinite(W).all():
             return np.asarray(W)
     return np.zeros_like(R)
 

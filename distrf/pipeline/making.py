@@ -50,7 +50,7 @@ _CONSTANT, _LEAST_ALPHA = 1e9, 3e-9
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on; one in a metric.
 _SHORTER, _SHORTER_METRIC, _MANY_ROWS = 0.6, 0.8, 3
 #: Rows and features at most by which a metric of coded columns is learned.
-_METRIC_ROWS, _METRIC_FEATURES = 8000, 1024
+_METRIC_ROWS, _METRIC_FEATURES = 8000, 512
 #: Features of a fit by passes at most.
 _PASS_FEATURES = 1024
 #: Rows from which one fifth compares the last penalties.
@@ -233,8 +233,16 @@ def _units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> d
             encoder.set_params(target_type="labels" if labels else "numbers")
         if encoder.numbers != "auto":
             return {encoder.numbers: encoder}
-        plain = encoder.schema is not None and not {"number", "code"} & {*(encoder.columns or {}).values()}
-        return {name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]}
+        columns = dict(encoder.columns or {}) if encoder.schema is not None else {"": "number"}
+        plain = not {"number", "code"} & {*columns.values()}
+        tried = {
+            name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]
+        }
+        few = [name for name, x in zip(columns, X.T, strict=False) if len(np.unique(x)) <= encoder.max_levels]
+        if levels := {name: "category" for name in few if columns[name] == "code"}:
+            # A level may change what another column does.
+            tried["robust, codes as levels"] = clone(tried["robust"]).set_params(columns=columns | levels)
+        return tried
     if not _chooses_units(options):
         scaler = asked_scaler(options)
         return {"none" if scaler is None else scaler.method: scaler}
@@ -290,12 +298,8 @@ class _Making:
     def judged(self) -> Pipeline:
         """What a race over the sample delivers."""
         race = _race(self.sample, self.options, self.labels, self.units, self.map_)
-        passes = (
-            self.labels
-            and self._chooses_penalty
-            and self.options.model == "auto"
-            and not self.options.of("model")
-        )
+        free = self.options.model == "auto" and not self.options.of("model")
+        passes = self.labels and free and self._chooses_penalty
         optional = self.options.optional_map or self.map_ is None
         # Plain features say nothing of a metric that is learned.
         as_asked = self.as_asked or isinstance(self.map_, LearnedMetric)
@@ -340,7 +344,8 @@ class _Making:
                 why = f"at most {_METRIC_ROWS:,} rows"
                 map_ = LearnedMetric(
                     map_.set_params(n_components=min(D, _METRIC_FEATURES)), metric=kind, n_components=D, n_rounds=best.rounds, n_rows=_METRIC_ROWS,
-                    labels=self.labels, alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
+                    labels=self.labels, alpha=[alpha / 10, alpha], length_scales=(1.0,) if best.near == 1.0 else (0.7, 1.0),
+                    random_state=seed,
                 )  # fmt: skip
             why = f"average outer product of gradients, from {why}; better on held-out rows of the sample"
             self.note("metric", f"{kind}, learned", why)

@@ -49,12 +49,15 @@ ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 _NARROW = 1024
 #: Penalties of multinomial regression; the share of the rarer of two classes, and classes, up to which it is tried.
 _PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
-#: Metrics that are learned one after the other, rows from which, and rows whose distances stay as they are.
-_ROUNDS, _METRIC_ROWS, _MEASURED = 4, 1000, 500
+#: Metrics that are learned one after the other; where nothing beats a constant twice as many, with penalties around this one at first.
+_ROUNDS, _UNTOLD = 4, 1e-4
+#: Rows from which metrics are learned, and rows whose distances stay as they are.
+_METRIC_ROWS, _MEASURED = 1000, 200
 #: Columns up to which a metric is a matrix, and a diagonal.
 _FULL, _DIAGONAL = 256, 2048
-#: Features with which metrics are tried; of plenty of rows the share of a loss below which twice as many features pay.
-_REFINED, _WORTH = 512, 0.998
+#: Features with which metrics are tried; by how much the loss must fall with twice as many features for twice as many again, and for
+#: four times as many, which cost so many times as much.
+_REFINED, _WORTH = 512, (0.001, 0.012)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +171,7 @@ class Race:
 
     def _lengths(self, X: Any, multiples: Sequence[float]) -> list[tuple[float | None, float | None]]:
         """Length scales that are tried in some units, with the multiples that they are."""
-        trial, name = self._trial(64), self.map_.scale_parameter()
+        trial, name = self.map_.trial_map(64, self.seed), self.map_.scale_parameter()
         known = trial.get_params()
         kernel, value = known.get("kernel", "gaussian"), name and self.map_.get_params()[name]
         named = isinstance(kernel, Kernel) or kernel in KERNELS
@@ -180,9 +183,6 @@ class Race:
             return []
         return [(multiple * rule, multiple) for multiple in multiples]
 
-    def _trial(self, D: int) -> Any:
-        return self.map_.trial_map(D, self.seed)
-
     def features(
         self, candidate: Candidate, D: int | None, rows: np.ndarray, learn: int | None = None, split: int = 0
     ) -> tuple[Any, Any]:
@@ -193,7 +193,7 @@ class Race:
         X = self.units[candidate.units][rows]
         if not candidate.mapped:
             return X * np.float32(1.0 / self.scales[candidate.units]), None
-        trial = clone(self.map_) if D is None else self._trial(D)
+        trial = clone(self.map_) if D is None else self.map_.trial_map(D, self.seed)
         trial.set_params(**dict.fromkeys({"checkpoint"} & trial.get_params().keys()))
         trial.set_params(**candidate.settings(trial.scale_parameter(), split))
         trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
@@ -296,11 +296,11 @@ class Race:
         mapped = sorted((c for c in found if c.mapped), key=lambda c: found[c].loss)
         if mapped:
             best, judged = mapped[0], found[mapped[0]]
-            other, with_metric, few = self._in_metrics(best, judged.alpha, leaders)
+            other, with_metric, few = self._in_metrics(best, judged.alpha, leaders, judged.beats(mean))
             found.setdefault(other, with_metric)
             if other is not best and with_metric.beats(few, errors):
                 best, few, judged = other, with_metric, self._tried(other, with_metric.alpha)
-            components, found[best] = self._components(best, few, judged, most, plenty)
+            components, found[best] = self._components(few, judged, most, plenty), judged
             if as_asked:
                 if self.asked is None:
                     self.map_ = clone(self.map_)
@@ -345,8 +345,7 @@ class Race:
             if not last:
                 going = _of_each_units(order, most)
                 for mapped in (False, True):  # the best columns and the best features, whatever is better
-                    if all(c.mapped is not mapped for c in going):
-                        going += [c for c in order if c.mapped is mapped][:1]
+                    going += [c for c in order if c.mapped is mapped][:1]
                 tried = {c: self._penalties(c, found[c].alpha) for c in going}
         return found, leaders
 
@@ -363,10 +362,15 @@ class Race:
         around = [times * (near or 0.0) for times in (0.01, 0.1, 1.0, 10.0) if times >= least]
         return list(ALPHAS) if near is None else [alpha for alpha in around if alpha > 5e-9]
 
-    def _in_metrics(self, best: Candidate, alpha: float, leaders: Leaders) -> tuple[Candidate, Judged, Judged]:
+    def _in_metrics(
+        self, best: Candidate, alpha: float, leaders: Leaders, told: bool
+    ) -> tuple[Candidate, Judged, Judged]:
         """The best candidate in the last of its learned metrics that did better, itself where none did.
 
         The best one in the units of fewest columns is tried too: there few columns that count are found among many.
+
+        told : whether the best one beats a constant; else its length scale says nothing, and that of the rule is tried too. Nearly
+            interpolated rows show the columns that count, where the best penalty leaves nothing of them
 
         Returns
         -------
@@ -374,9 +378,11 @@ class Race:
         """
         narrow, own = min(leaders.values(), key=lambda one: self.units[one[0].units].shape[1])
         starts = {best: alpha} | ({narrow: own} if narrow.units != best.units and self._learns(narrow) else {})
+        if not told and best.length is not None:
+            starts |= {replace(c, length=c.length / c.multiple, multiple=1.0): _UNTOLD for c in starts}
         going = {start: self._tried(start, near, self.fewer, True) for start, near in starts.items()}
         plain = found = going[best]
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS if told else 2 * _ROUNDS):
             going = {
                 candidate: self._tried(candidate, judged.alpha, self.fewer, True)
                 for start, judged in going.items()
@@ -414,23 +420,15 @@ class Race:
         roots = [metric_root(each, rows, None, "euclidean") for each in ([np.diag(M), M] if full else [M])]
         return [root**2 if root.ndim == 1 else root @ root.T for root in roots]
 
-    def _components(
-        self, best: Candidate, before: Judged, found: Judged, most: int, plenty: bool
-    ) -> tuple[int, Judged]:
-        """Features, and what was judged with most of them: doubled while that gained a standard error.
+    def _components(self, before: Judged, found: Judged, most: int, plenty: bool) -> int:
+        """Features: those of the last rung, or twice as many where these gained, by a standard error too unless rows are plenty.
 
-        Of plenty of rows, which tell more than the sample, while the loss fell by more than one part in five hundred.
+        Four times as many where these gained more.
 
         before, found : the best with fewer features, and with those of the last rung
         """
-        limit, last = min(most, self.asked or most), self.rungs[-1][1]
-        D = min(limit, last)
-        while limit >= 2 * D and (found.loss < _WORTH * before.loss if plenty else found.beats(before)):
-            D *= 2
-            if not plenty or limit < 2 * D:
-                break
-            before, found = found, self._tried(best, found.alpha, D)
-        return D, found
+        doubled = sum(before.loss - found.loss > worth for worth in _WORTH)
+        return min(most, self.rungs[-1][1] * 2 ** (doubled if plenty or found.beats(before) else 0))
 
     @ONE_BLAS_THREAD
     def nats(self) -> float:

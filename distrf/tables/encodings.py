@@ -242,7 +242,7 @@ def _target_means(
     apart = made.means[-1, :-1] - mean
     spread = np.sqrt((rows[:, None] * apart**2).sum(axis=0) / n)
     units = np.where(spread > 1e-12 * np.sqrt(variance), spread, 1.0)
-    return TargetMeans(j, 1.0, codes, (made.means - mean) / units)
+    return TargetMeans(j, made.width**-0.5, codes, (made.means - mean) / units)
 
 
 def levels_tell(levels: FrequentCodes, summary: TableSummary) -> bool:

@@ -114,6 +114,13 @@ def test_few_columns_are_found_among_many_useless_ones(rng, kind):
     assert model.score(rows[1000:], y[1000:]) > (0.85 if kind == "labels" else 0.9)
 
 
+def test_columns_that_count_are_found_where_no_features_beat_a_constant():
+    """The best penalty leaves nothing of what 57 useless columns hide; nearly interpolated rows show the other three."""
+    X = np.random.default_rng(100).normal(size=(5000, 60))
+    y = np.sin(2 * X[:, 3]) * X[:, 17] + 0.5 * X[:, 40] ** 2
+    assert distrf.train(X[:4000], y[:4000]).score(X[4000:], y[4000:]) > 0.35
+
+
 @pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_classifier_of_continuous_targets_is_refused_before_anything_runs(rng, name, lazy):

@@ -93,3 +93,26 @@ def test_more_than_eight_targets_give_codes_no_means(classes, width, rng):
     x = rng.integers(0, 200, N)
     labels = np.char.add("c", (x * 7919 % 211 % classes).astype(str))
     assert distrf.TableEncoder().fit_transform(pd.DataFrame({"x": x}), labels).shape[1] == width
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_levels_that_change_what_another_column_does(labels, rng):
+    """Their own columns tell it, as those of a category do; the means of the target and the number tell less."""
+    code, X = rng.integers(0, 24, N), rng.normal(size=(N, 4))
+    y = 3 * rng.normal(size=24)[code] * X[:, 0] + rng.normal(size=N)
+    y = np.where(y > 0, "a", "b") if labels else y
+    frame, train, scores = pd.DataFrame(X, columns=list("wxyz")).assign(code=code), np.arange(N) < 3000, []
+    for kinds in (None, {"code": "category"}, {"code": "number"}):
+        model = distrf.train(frame[train], y[train], kinds=kinds, n_components=256)
+        scores.append(model.score(frame[~train], y[~train]))
+    assert scores[0] > max(scores[1] - 0.02, scores[2] + 0.02)
+
+
+def test_means_of_many_classes_count_as_one_column(rng):
+    """Two rows are at a squared distance of about 2 in a column, whatever number of classes it has means of."""
+    x = rng.integers(0, 50, N)
+    for classes in (4, 16):
+        labels = np.char.add("c", ((x * 7919 % 211 + rng.integers(0, 2, N)) % classes).astype(str))
+        Z = distrf.TableEncoder(columns={"x": "category"}).fit_transform(pd.DataFrame({"x": x}), labels)
+        assert Z.shape[1] == classes
+        assert 1.2 < 2 * Z.var(axis=0).sum() < 2.8
