@@ -92,12 +92,12 @@ def descend(
     while True:
         size = max(abs(now.value), unit, np.finfo(float).tiny)
         direction, gap = _newton(P, pairs, slope, size / caution)
-        if age and gap > max(tol, now.gap / slow) and not quadratic:
+        if age and not quadratic and not tol < gap <= now.gap / slow:
             del P, Q  # before there are others
             P, Q, age = hessian(now.weights, 0.0), None, 0
             direction, gap = _newton(P, pairs, slope, size / caution)
         if gap <= tol and not quadratic:
-            gap = max(gap, doubt(now.weights, slope, gap) / size)
+            gap = max(gap, caution * doubt(now.weights, slope, gap) / size)
         now.gap = gap = min(gap, abs(now.value) / size)  # no loss is below 0
         now.history.append({"loss": now.value, "gap": gap})
         remark(now)
