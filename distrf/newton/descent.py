@@ -22,9 +22,11 @@ STEPS: tuple[float, ...] = (1.0, 0.3, 3.0, 0.1, 0.03, 0.01)
 _PAIRS = 20
 #: A step along which the slope falls by a lesser share is no pair: along what is nearly a line the next step would be far too long.
 _LEAST_BEND = 1e-3
-#: The sample's Hessian is taken anew where a step lowers the estimate of the gap by less than this factor.
+#: The sample's Hessian is taken anew where a step lowers the estimate of the gap by less than this factor, and where the descent would end:
+#: a row at the corner of its loss may have most of the curvature on one side, and none on the other.
 _SLOW = 3.0
-#: The estimate of the gap over that of a Hessian with a larger penalty, of a sample, and at a place where the loss may still bend.
+#: The estimate of the gap over that of a Hessian with a larger penalty, of a sample, and at a place where the loss may still bend; and over
+#: that of the tilted sample, whose curvature is no more certain.
 _CAUTION = 2.0
 #: What a failed step adds to the Hessian, see `SampledHessian`; each further one ten times more. After so many, a loss that falls at
 #: no length of a step falls by no more than rounding.
