@@ -136,10 +136,6 @@ def test_descent_ends_at_the_minimum(name):
     few = SampledRows(rows.Z[::3], rows.Y[::3], rows.weight[::3] / rows.weight[::3].sum(), True)
     looks, places = [], []
 
-    def hessian(at, damping):
-        places.append(at)
-        return SampledHessian(few, loss, ALPHA, at, damping)
-
     def objective(at, d, steps, slopes):
         looks.append(len(steps))
         return penalised(sampled_points(rows, loss, at, d, steps, slopes), at, d, steps, ALPHA, True)
@@ -147,7 +143,7 @@ def test_descent_ends_at_the_minimum(name):
     found = descend(
         objective,
         W,
-        hessian,
+        lambda at, damping: places.append(at) or SampledHessian(few, loss, ALPHA, at, damping),
         tol=1e-9,
         most=100,
         shifts=loss.shift_free,
