@@ -28,7 +28,6 @@ __getattr__, _names = exports(
         ".pipeline.predicting": "predict",
         ".pipeline.evaluating": "evaluate Evaluation",
         ".pipeline.adding": "add_rows",
-        ".pipeline.importance": "permutation_importance",
         ".planning": "plan",
         ".tuning": "tune",
         ".cluster": "connect",

@@ -313,7 +313,7 @@ def _with_size(step: Any, D: int) -> Any:
 
 def _writing(job: str, rows: PlannedRows, model: Any) -> Costs:
     """The costs of writing features or predictions block by block, or of adding up scores."""
-    state = empty_sums(model, (), rows.n).nbytes if job == "evaluate" else 0
+    state = empty_sums(model, rows.n).nbytes if job == "evaluate" else 0
     block = rows.block_rows * rows.entries * rows.itemsize
     # Zarr holds the compressed bytes of a block twice: as its codec gives them, and with their checksum behind.
     scratch = 2 * block if job == "featurize" else block + 2 * rows.block_rows * rows.outputs * rows.itemsize
@@ -332,6 +332,7 @@ def _with_choices(costs: Costs, rows: PlannedRows, steps: Sequence[Any]) -> Cost
     note += "; labels may be fitted by up to 50 passes of the logistic loss" * is_classifier(steps[-1])
     if any(getattr(step, "numbers", "") == "auto" for step in steps):
         note += "; encodings of numbers are chosen, and with their width what projection 'auto' takes"
+        costs = replace(costs, notes=tuple(n for n in costs.notes if not n.startswith("projection 'auto'")))
     of_rows, of_targets = (rows.sample_costs(size).phases[0] for size in (6_000, 10_000))
     phases = of_rows, replace(of_targets, sweeps=0.0), *costs.phases
     return replace(costs, phases=phases, notes=(*costs.notes, note))

@@ -6,7 +6,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sklearn.base import is_classifier
@@ -21,30 +21,12 @@ from .pipeline.rows import around_job, open_training
 from .pipeline.training import Outputs, fit_prepared, job_of
 from .randomness import draw_seed
 from .store.csv_format import reads_csv
+from .store.outputs import hold
 
-__all__ = ["Trial", "Tuned", "tune"]
+__all__ = ["Tuned", "tune"]
 
 #: Options of their own, and the parameters of steps that they are.
 _OWN = {name: full for full, name in OWN.items()}
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One point of the grid.
-
-    Attributes
-    ----------
-    parameters : dict
-        Its values.
-    score : float
-        R^2, or of labels the negative log loss, of the best of its race, on the held-out rows.
-    """
-
-    parameters: dict[str, Any]
-    score: float
-
-    def __str__(self) -> str:
-        return f"{', '.join(f'{n} {value}' for n, value in self.parameters.items())}: score {self.score:.4f}"
 
 
 @dataclass(frozen=True)
@@ -53,10 +35,11 @@ class Tuned:
 
     Attributes
     ----------
-    trials : list of Trial
-        All, in the order of the grid.
-    best : Trial
-        The winner.
+    trials : list of dict
+        All, in the order of the grid: the "parameters" of each, and its "score", R^2 or of labels the negative log loss, of the
+        best of its race, on the held-out rows.
+    best : dict
+        The winner of them.
     metric : str
         What the scores are: "negative log loss" or "R²".
     judged : str
@@ -65,29 +48,16 @@ class Tuned:
         The best, trained on all rows.
     """
 
-    trials: list[Trial]
+    trials: list[dict[str, Any]]
     metric: str
     judged: str
     model: Pipeline
 
-    best = property(lambda self: max(self.trials, key=lambda trial: trial.score))
+    best = property(lambda self: max(self.trials, key=lambda trial: trial["score"]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        plain = {"metric": self.metric, "judged": self.judged, "notes": self.notes}
-        return {"best": asdict(self.best), "trials": [asdict(trial) for trial in self.trials], **plain}
-
-    @property
-    def notes(self) -> list[str]:
-        """Says which best values are the smallest or the largest that were tried: better ones may lie beyond."""
-        notes = []
-        for name, best in self.best.parameters.items():
-            values = [trial.parameters[name] for trial in self.trials]
-            numbers = all(isinstance(value, (int, float)) for value in values)
-            if numbers and len(set(values)) > 2 and best in (min(values), max(values)):
-                end = "smallest" if best == min(values) else "largest"
-                notes.append(f"{name} {best:g} is the {end} that was tried; better ones may lie beyond")
-        return notes
+        return {"best": self.best, "trials": self.trials, "metric": self.metric, "judged": self.judged}
 
 
 @reads_csv
@@ -159,14 +129,16 @@ def tune(
         map_, n = unfitted_map(one, is_classifier(choose_learner(one, target)[0]), seed), len(sample.y)
         D = int(getattr(map_, "n_components", None) or 1)
         check_client(12 * n * D + 16 * min(n, D) ** 2, "tune")
-    trials: list[Trial] = []
-    with outputs.held(), around_job.get()("tune", None, rows):
+    trials: list[dict[str, Any]] = []
+    with hold(outputs.out), around_job.get()("tune", None, rows):
         for point, one in zip(points, made, strict=True):
             prepared = prepare(known, one, as_asked=True)
             (judged,) = prepared[0].training_.baseline
-            trials.append(Trial(point, judged.chosen if judged.what == "R²" else -judged.chosen))
-            (say or str)(f"  {trials[-1]}")
-            if max(trials, key=lambda trial: trial.score) is trials[-1]:
+            score = judged.chosen if judged.what == "R²" else -judged.chosen
+            trials.append({"parameters": point, "score": score})
+            said = ", ".join(f"{name} {value}" for name, value in point.items())
+            (say or str)(f"  {said}: score {score:.4f}")
+            if max(trials, key=lambda trial: trial["score"]) is trials[-1]:
                 best, winner = (*prepared, rows, y, outputs), one
         job = job_of(rows.description, winner) if outputs.out is not None else {}
         model = fit_prepared(*best, job, bool(options.get("drop_missing_target", False)), start)

@@ -1,4 +1,4 @@
-"""What is printed of a plan, a training and an evaluation."""
+"""What is printed of a plan, a training, an evaluation and a table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ import pickle
 
 import dask.array as da
 import numpy as np
+import pyarrow as pa
 from sklearn.pipeline import make_pipeline
 
-from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, evaluate, plan, train
+from distrf import (
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingRidgeClassifier,
+    evaluate,
+    open_table,
+    plan,
+    train,
+)
 from distrf.plain_data import shown
 from distrf.record import Training
 
@@ -36,9 +45,14 @@ def test_a_training():
 
 
 def test_an_evaluation():
-    found = evaluate(StreamingRidgeClassifier(0.1).fit(X, Y), X, Y, by=Y)
+    found = evaluate(StreamingRidgeClassifier(0.1).fit(X, Y), X, Y)
     facts = dict(line.split("  ", 1) for line in repr(found).splitlines())
     assert next(iter(facts)) == found["score"]
     assert "log loss" not in facts  # not defined
-    assert facts["also holds"].strip() == "classes, confusion_matrix, slices"
+    assert facts["also holds"].strip() == "classes, confusion_matrix"
     assert json.loads(json.dumps(found)) == found == pickle.loads(pickle.dumps(found))
+
+
+def test_a_table():
+    table = open_table(pa.table({"age": [31.0, None], "left": [True, False]}), target="left")
+    assert repr(table) == "Table(n=2, target='left', path=None, dropped=0)"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-import time
-import warnings
 from collections.abc import Callable
 from contextvars import copy_context
 from inspect import Parameter, Signature, signature
@@ -85,21 +83,16 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
                 copy_context().run(function, session, *words, given)  # a model may set how its CSV is read
 
         made = [
-            Parameter(n, Parameter.KEYWORD_ONLY, annotation=k, default=_default(k)) for n, k in declared.items()
+            Parameter(
+                n, Parameter.KEYWORD_ONLY, annotation=k, default=Parameter.empty if n in arguments else None
+            )
+            for n, k in declared.items()
         ]
         called.__signature__ = Signature(made)  # type: ignore[attr-defined]
         called.__annotations__ = declared
         return app.command()(called)
 
     return decorate
-
-
-def _default(kind: Any) -> Any:
-    """False of a flag, None of another option; arguments have none."""
-    typed = getattr(kind, "__origin__", str)
-    if typed is str:
-        return Parameter.empty
-    return False if typed is bool else None
 
 
 Rows = Annotated[str, typer.Argument(help="Rows: a Zarr store, Parquet or CSV.", metavar="X")]
@@ -184,8 +177,6 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
         del given[name]
     session.plan_jobs()
     written = featurize(_featurizer(own) if like is None else like, x, out, **given)
-    there = written.blocks - written.computed
-    session.say(f"{written.computed} of {written.blocks} blocks computed, {there} were there")
     info: Any = written.info  # of a Zarr store
     session.finish(info.to_dict() | {"blocks_computed": written.computed}, console.store(info))
 
@@ -254,7 +245,7 @@ def plan(session: Session, x: Rows, given: Given) -> None:
     if "workers" not in sizes:
         session.opened(data)
     sizes |= _of(vars(options), "n_components") if options.n_components == "auto" else {}
-    made = session.planned("train", pipeline, data, **sizes, **session.where)
+    made = planning.plan(pipeline, data, job="train", **sizes, **session.where)
     session.finish(made.to_dict(), str(made))
     made.check()
 
@@ -271,7 +262,7 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
       distrf train sales.parquet prices/ --target price
       distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
-    from ..pipeline.training import BaselineWarning, Outputs
+    from ..pipeline.training import Outputs
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
 
@@ -279,15 +270,11 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.report_to(given.get("report"), x, out)
     done = Outputs(out, **_of(options, "resume", "overwrite")).done
     session.plan_jobs()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BaselineWarning)  # they are in the result
-        fitted = fit(x, out=out, **options)
+    fitted = fit(x, out=out, **options)
     if done:  # of this job, or it were an error
         session.finish({"model": out, "done": True}, f"model {out} is done already", out, title)
         return
-    seconds, found = time.perf_counter() - session.began, pipeline_facts(fitted)
-    read = sum(entry["rows"] for entry in found.get("history", [{"rows": session.data.n}]))
-    result = {"model": out, "rows": session.data.n, "rows_per_second": read / seconds, **found}
+    result = {"model": out, "rows": session.data.n, **pipeline_facts(fitted)}
     session.finish(result, console.training(f"model {out}", result), fitted, title)
 
 
@@ -307,12 +294,10 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     options = _training(fit, given, "overwrite")
     session.plan_jobs()
     tuned = search(x, grid=given.get("grid", {}), out=out, say=session.say, **options)
-    lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]
+    best = ", ".join(f"{name} {value}" for name, value in tuned.best["parameters"].items())
+    lines = [f"best: {best}; {tuned.metric} {tuned.best['score']:.4f} on {tuned.judged}"]
     lines += [str(choice) for choice in tuned.model.training_.choices if choice.what == "split"]
-    lines += [
-        *(f"note: {note}" for note in tuned.notes),
-        f"model {out}, trained on all {session.data.n:,} rows",
-    ]
+    lines += [f"model {out}, trained on all {session.data.n:,} rows"]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines))
 
 
@@ -356,28 +341,20 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
 
 
-@command("target", "weight", "columns", "csv", "by", "importance", "report")
+@command("target", "weight", "columns", "csv", "report")
 def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Score a trained model on rows with known targets.
 
-    In one pass over the rows; with --importance it also measures which columns the model needs.
+    In one pass over the rows.
 
     \b
     Examples:
       distrf evaluate model/ test.zarr
-      distrf evaluate prices/ sales.parquet --by region --report report.html
+      distrf evaluate prices/ sales.parquet --report report.html
     """
     from ..pipeline.evaluating import evaluate
-    from ..pipeline.importance import permutation_importance
-    from ..pipeline.loaded import predictor
 
     session.report_to(given.get("report"), x, model)
-    trained, title = predictor(model), f"{model} on {x}"
-    data = trained.open(x, needs_target=True, **_reading(given))
-    with session.connected("evaluate", trained.pipeline, data):
-        found = evaluate(trained, data, **_of(given, "by"))
-        shown, result = console.scores(title, found), dict(found) | {"model": model}
-        if "importance" in given:
-            lost = permutation_importance(trained, data)
-            result["importance"], shown = lost, f"{shown}\n\n{lost}"
-    session.finish(result, shown, found, title)
+    session.plan_jobs()
+    found, title = evaluate(model, x, **_reading(given)), f"{model} on {x}"
+    session.finish(dict(found) | {"model": model}, console.scores(title, found), found, title)

@@ -31,9 +31,8 @@ class Session:
     """
 
     def __init__(self, *, quiet: bool = False, json: bool = False, **where: str):
-        self.started = self.began = time.perf_counter()
+        self.started = time.perf_counter()
         self.quiet, self.json = quiet, json
-        self.plan: Any = None
         self.data: Any = None
         self.report: str | None = None
         self.warnings: list[str] = []
@@ -74,27 +73,22 @@ class Session:
         if not any(self.where.values()) and data.info.nbytes <= SMALL_ROWS:
             self.where["cluster"] = "none"
 
-    def planned(self, job: str, pipeline: Any, data: Any, **more: Any) -> Any:
-        """The plan of a job; more : of `distrf.plan`."""
-        from ..planning import plan
-
-        self.plan = plan(pipeline, data, job=job, **more)
-        return self.plan
-
     @contextmanager
     def connected(self, job: str, pipeline: Any, data: Any, **more: Any) -> Iterator[None]:
         """The cluster for a job on Rows. Raises MemoryPlanError before anything runs, or starts.
 
         pipeline : or a function that makes it, for the plan; None is not planned
+        more : of `distrf.plan`
         """
+        from ..planning import plan
+
         self.opened(data)
         pipeline = pipeline() if callable(pipeline) else pipeline
         if pipeline is not None and "://" not in os.fspath(self.where["cluster"] or ""):
-            self.planned(job, pipeline, data, **more, **self.where).check()
+            plan(pipeline, data, job=job, **more, **self.where).check()
         with self.on_cluster():
             if pipeline is not None and self.where["cluster"] != "none":
-                self.planned(job, pipeline, data, **more).check()
-            self.began = time.perf_counter()
+                plan(pipeline, data, job=job, **more).check()
             yield
 
     def plan_jobs(self) -> None:
@@ -162,9 +156,7 @@ class Session:
             facts = {n: value for n, value in result.items() if not (result.get("done") and n == "seconds")}
             known = self.data and {"from": self.data.path} | self.data.description
             command = shlex.join(["distrf", *sys.argv[1:]])
-            write_report(
-                about, self.report, title=title, facts=facts, data=known, plan=self.plan, command=command
-            )
+            write_report(about, self.report, title=title, facts=facts, data=known, command=command)
 
     def _print_warnings(self, texts: list[str]) -> None:
         for text in dict.fromkeys(texts):
@@ -257,25 +249,18 @@ def store(info: Any) -> str:
 
 
 def training(title: str, result: dict[str, Any]) -> str:
-    """Facts of a trained model, its columns, choices, and the history of one that learns by epochs."""
+    """Facts of a trained model, its columns and choices."""
     from ..record import Training
 
     columns = [{"column": c["name"], "taken for": c["kind"], "since": c["why"], "encoding": c["encoding"],
                 "missing": f"{100 * c['missing']:.3g} %" if c["missing"] else ""} for c in result.get("columns", ())]  # fmt: skip
-    epochs = [{n: v for n, v in entry.items() if n != "rows"} for entry in result.get("history", ())]
     parts = [facts(title, result)]
     parts += [table("columns", columns)] if columns else []
-    parts += ["", str(Training.from_dict(result | {"warnings": []}))]
-    return "\n".join(parts + ([table("epochs", epochs)] if epochs else []))
+    return "\n".join([*parts, "", str(Training.from_dict(result | {"warnings": []}))])
 
 
 def scores(title: str, found: Any) -> str:
-    """The scores of a model, the first one first, and tables by class and by slice."""
+    """The scores of a model, the first one first, and a table by class."""
     parts, classes = [title, str(found)], found.get("classes", ())
     parts += [table("by class", classes)] if 0 < len(classes) <= _ROWS else []
-    if "slices" in found:
-        from ..scores.models import SLICE_SCORES
-
-        names = dict.fromkeys(["value", "rows", found["score"], *(n for n in SLICE_SCORES if n in found)])
-        parts += [table(f"by {found['by']}", [{n: piece[n] for n in names} for piece in found["slices"]])]
     return "\n".join(parts)

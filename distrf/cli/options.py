@@ -41,7 +41,7 @@ OPTIONS: dict[str, Any] = {
     "csv": _pairs("As in pandas: sep, decimal, header, encoding, ..."),
     # how rows are held out
     "split": _text("random, stratified, group, time or blocks.", "NAME"),
-    "by": _text("Column of groups, times or, for evaluate, slices.", "NAME"),
+    "by": _text("Column of the groups or the times.", "NAME"),
     # the pipeline
     "model": _text("auto, ridge, ridge-classifier; by passes: logistic, svm, huber; sgd-regressor, sgd-classifier.", "NAME"),
     "map": _text("auto, none, fourier, laplace, tensor-sketch, binning, nystroem, tefm, cnm, learned or blockwise.", "NAME"),
@@ -70,7 +70,6 @@ OPTIONS: dict[str, Any] = {
     "keys": _names("Columns to write beside predictions, to Parquet."),
     "probabilities": _text("Write those of the classes: yes, no or auto."),
     "interval": _text("Write ends that hold this share of targets.", "SHARE", kind=float | None),
-    "importance": _flag("--importance", "Also what is lost where a column is permuted."),
     "like": _text("Folder of a map or model, taken as it was fitted.", "PATH"),
     "save_map": _text("Folder to keep the fitted map in.", "PATH"),
     # of all commands

@@ -200,7 +200,7 @@ def _values(part: Any, dtype: np.dtype | None) -> np.ndarray:
     if missing.ndim == 1 and missing.any():
         row = int(missing.argmax())
         raise InputError(
-            f"y must have a value in every row, but row {row} of a partition (index {part.index[row]!r}) is missing; "
+            f"{part.name or 'y'} must have a value in every row, but row {row} of a partition (index {part.index[row]!r}) is missing; "
             "drop such rows"
         )
     values = part.to_numpy(dtype=dtype or object)

@@ -119,7 +119,7 @@ def _column_of_weights(source: RowSource, name: str, selection: Selection) -> Ro
     return found
 
 
-def open_column(path: str | os.PathLike[str], name: str, *, exact: bool = False, **reading: Any) -> da.Array:
+def open_column(path: str | os.PathLike[str], name: str, **reading: Any) -> da.Array:
     """One column of rows lazily, in their blocks, with its missing values.
 
     Parameters
@@ -128,8 +128,6 @@ def open_column(path: str | os.PathLike[str], name: str, *, exact: bool = False,
         As of `open_rows`.
     name : str
         A column of Parquet, whether of X or not; an array of a Zarr store, or a column of its X by name or number.
-    exact : bool
-        As of `RowSource.column_source`.
     **reading : object
         What else a `Selection` says of how X is read.
 
@@ -144,7 +142,7 @@ def open_column(path: str | os.PathLike[str], name: str, *, exact: bool = False,
         There is no such column.
     """
     source = open_source(path, Selection(others=[name], **reading))
-    return lazy_rows(source.column_source(name, exact))
+    return lazy_rows(source.column_source(name))
 
 
 def lazy_rows(source: RowSource) -> da.Array:

@@ -22,7 +22,7 @@ from ..store.frames import as_arrow
 from ..store.row_source import Selection
 from ..store.table_codes import coded
 from ..store.table_schema import TableSchema, base_of, drift, present, target_dtype
-from ..store.table_source import TableSource, chosen_names, lay_out
+from ..store.table_source import TableSource, chosen_names, lay_out, require_targets
 from .labelled import block_values, is_frame, partition_blocks
 from .open_rows import lazy_rows
 from .sampling import rows_of_blocks
@@ -66,8 +66,8 @@ class Table:
     (2, 1, [True, False])
     """
 
-    schema: TableSchema
-    y: Any
+    schema: TableSchema = field(repr=False)
+    y: Any = field(repr=False)
     n: int
     target: str | None
     path: str | None
@@ -265,8 +265,8 @@ def _open_frame(data: Any, selection: Selection) -> Table:
 
 
 def _require_rows(n: int, dropped: int, name: str, target: str | None) -> None:
-    if not n and dropped:
-        raise InputError(f"no row has a target: column {target!r} is empty; give another target")
+    if dropped:
+        require_targets(n, target)
     if not n:
         raise InputError(f"a table has rows; received a {name} without any; give one with rows")
 

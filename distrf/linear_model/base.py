@@ -235,11 +235,11 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         float
             Weighted share of rows whose label is predicted.
         """
-        X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
+        X, y, weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
         if not is_dask_collection(X):
             with input_errors():
-                return float(super().score(X, y, sample_weight))
-        return sum_pass(LabelCounts(), [y, self.predict(X), sample_weight]).scores()["accuracy"]
+                return float(super().score(X, y, weight))
+        return sum_pass(LabelCounts(), y=y, predicted=self.predict(X), weight=weight).scores()["accuracy"]
 
 
 class LinearRegressor(RegressorMixin, LinearModel):
@@ -340,7 +340,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
         check_targets(y, None)
-        return sum_pass(ErrorSums(), [y, self.predict(X), sample_weight]).scores()["r2"]
+        return sum_pass(ErrorSums(), y=y, predicted=self.predict(X), weight=sample_weight).scores()["r2"]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -92,9 +92,8 @@ def add_rows(
         if path_of(X) is not None:
             store.check_apart(path, [X], what="the model")
             sample_weight = loaded.reading.get("weight") if sample_weight is None else sample_weight
-        data, rows, truth = loaded.open_labelled(
-            X, y, "adding rows", target=target, sample_weight=sample_weight
-        )
+        data = loaded.open(X, y, needs_target=True, target=target, sample_weight=sample_weight)
+        rows, truth = loaded.labelled(data, "adding rows")
         weights, parts = data.weights, [] if path is None else data.parts
         new = _new_rows(loaded, parts, again)
         if len(new) < len(parts):

@@ -5,44 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import dask.array as da
 import numpy as np
-from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
-from ..errors import InputError, warn
-from ..execution.sampling import sampled_rows, take_rows
+from ..errors import warn
 from ..linear_model.base import LinearClassifier
 from ..plain_data import shown
+from ..scores.errors import ErrorSums
 from ..scores.labels import LabelCounts
-from ..scores.models import ClassifierSums, RegressorSums
+from ..scores.models import ClassifierSums
 from ..scores.passes import ROW_FLOPS, sum_pass
 from ..scores.ranking import bins_of_each
-from ..scores.slices import Sliced, Slices
 from ..store.csv_format import reads_csv
 from ..tables.drift import DriftWarning
 from .loaded import predictor
-
-#: Values of a column that are looked at to choose slices.
-_SAMPLE = 10_000
+from .rows import around_job
 
 
 class Evaluation(dict[str, Any]):
     """What `evaluate` returns: scores as plain JSON, and what they were made of. Displays of `distrf.plot` draw it.
 
-    It prints the scores, rounded; the dict has them as they are, and what is of each class, bin or slice.
+    It prints the scores, rounded; the dict has them as they are, and what is of each class or bin.
 
     Parameters
     ----------
     scores : mapping of str to scores
         Plain JSON.
-    sums : ClassifierSums or RegressorSums
+    sums : ClassifierSums or ErrorSums
         Sums over all rows.
 
     Attributes
     ----------
-    sums : ClassifierSums or RegressorSums
+    sums : ClassifierSums or ErrorSums
         What the scores were made of: counts by class and score, or moments of the errors.
 
     Examples
@@ -55,7 +50,7 @@ class Evaluation(dict[str, Any]):
     1.0
     """
 
-    def __init__(self, scores: Mapping[str, Any], sums: ClassifierSums | RegressorSums):
+    def __init__(self, scores: Mapping[str, Any], sums: ClassifierSums | ErrorSums):
         super().__init__(scores)
         self.sums = sums
 
@@ -80,7 +75,6 @@ def evaluate(
     sample_weight: Any = None,
     target: str | None = None,
     columns: Sequence[Any] | None = None,
-    by: Any = None,
 ) -> Evaluation:
     """Score a fitted model on rows with known targets, in one pass.
 
@@ -104,10 +98,6 @@ def evaluate(
     columns : sequence or None, default=None
         Columns of rows at a path that the model takes, by name or number. None is those of the training rows, as far as the
         model knows them: from `train`, and of rows of `open_rows`.
-    by : str, array of shape (n,) or None, default=None
-        Score the rows of each value of this column too. A column of Parquet or of a data frame, or an array or a
-        column of X of a Zarr store; or the values themselves. A value is a slice if a sample of 10,000 has at most 20. Of more, numbers are
-        cut at their quartiles, and the 20 most frequent texts are slices.
     {csv}
 
     Returns
@@ -120,13 +110,13 @@ def evaluate(
         "confusion_matrix" of up to 100 classes, true ones in rows, in the order of "classes"; "calibration", for bins of
         the probability its mean "predicted", the share "observed" and the "rows". With weights, rows are counted there by
         their weight. Of a regressor "r2", "rmse"
-        and "mae", in means over the targets. With `by`, "slices": for each the "value", the "rows" and the scores.
+        and "mae", in means over the targets.
         A score is None if it is not defined, as the AUC of a single class is not, or if the model has no probabilities.
 
     Raises
     ------
     InputError
-        The rows have no target or no such column, or labels of another kind than those of the model.
+        The rows have no target, or labels of another kind than those of the model.
 
     Warns
     -----
@@ -144,26 +134,15 @@ def evaluate(
     """
     trained = predictor(model)
     pipeline, last = trained.pipeline, trained.pipeline[-1]
-    reading = {"target": target, "sample_weight": sample_weight, "columns": columns}
-    data, rows, truth = trained.open_labelled(X, y, "evaluation", **reading)
-    column, n = None if by is None else data.column(by), int(truth.shape[0])
-    if column is not None and column.shape[:1] != (n,):
-        raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
-    slices = None
-    if column is not None:
-        slices = Slices.of_sample(take_rows(column, sampled_rows(n, _SAMPLE, 0, "slices")))
-    blocks = {"y": truth, **_outputs(pipeline, rows), "weight": data.weights, "by": column}
-    blocks = {name: block for name, block in blocks.items() if block is not None}
-    width = int(rows.shape[1])
-    sums = sum_pass(
-        empty_sums(last, tuple(blocks), n, slices),
-        [*blocks.values()],
-        flops_per_row=_flops_per_row(pipeline, width),
-    )
-    if is_classifier(last):
-        _warn_of_new_labels(sums.whole.labels, last.classes_)
-    sliced = {} if slices is None else {"by": None if np.ndim(by) else by, "slices": sums.report()}
-    return Evaluation(sums.whole.report() | sliced, sums.whole)
+    data = trained.open(X, y, needs_target=True, target=target, sample_weight=sample_weight, columns=columns)
+    with around_job.get()("evaluate", pipeline, data):
+        rows, truth = trained.labelled(data, "evaluation")
+        blocks = {"y": truth, **_outputs(pipeline, rows), "weight": data.weights}
+        work = _flops_per_row(pipeline, int(rows.shape[1]))
+        sums = sum_pass(empty_sums(last, int(truth.shape[0])), flops_per_row=work, **blocks)
+    if isinstance(sums, ClassifierSums):
+        _warn_of_new_labels(sums.labels, last.classes_)
+    return Evaluation(sums.report(), sums)
 
 
 def _warn_of_new_labels(counts: LabelCounts, classes: np.ndarray) -> None:
@@ -184,10 +163,7 @@ def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
     """
     last, outputs = pipeline[-1], {}
     if not is_classifier(last):
-        predicted = pipeline.predict(rows)
-        n, lazy = predicted.shape[0], is_dask_collection(predicted)
-        numbers = da.arange(n, chunks=predicted.chunks[:1]) if lazy else np.arange(n)
-        return {"predicted": predicted, "numbers": numbers}
+        return {"predicted": pipeline.predict(rows)}
     if hasattr(pipeline, "predict_proba"):
         outputs["probabilities"] = pipeline.predict_proba(rows)
     if hasattr(pipeline, "decision_function") and (not outputs or len(last.classes_) == 2):
@@ -197,15 +173,12 @@ def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
     return outputs
 
 
-def empty_sums(model: Any, names: tuple[str, ...], n: int, slices: Slices | None = None) -> Sliced:
+def empty_sums(model: Any, n: int) -> ClassifierSums | ErrorSums:
     """The state without rows; rankings have no more bins than there are rows."""
-    count = 0 if slices is None else len(slices.names)
     if not is_classifier(model):
-        return Sliced(names, RegressorSums(n), [RegressorSums() for _ in range(count)], slices)
+        return ErrorSums()
     ranked = 1 if len(model.classes_) == 2 else len(model.classes_)
-    bins, fewer = (min(bins_of_each(ranked * k), max(n, 2)) for k in (1, count))
-    parts = [ClassifierSums(model.classes_, fewer) for _ in range(count)]
-    return Sliced(names, ClassifierSums(model.classes_, bins), parts, slices)
+    return ClassifierSums(model.classes_, min(bins_of_each(ranked), max(n, 2)))
 
 
 def _flops_per_row(pipeline: Pipeline, width: int) -> float:

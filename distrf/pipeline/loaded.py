@@ -14,7 +14,7 @@ from ..errors import InputError, warn
 from ..execution.labelled import is_frame
 from ..execution.open_table import Table, is_table
 from ..maps.transformers import listed_transformer
-from ..persistence import load_model, model_details, model_identity
+from ..persistence import load_model, model_details
 from ..scores.passes import check_targets
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder
@@ -42,8 +42,6 @@ class Loaded:
     @classmethod
     def of(cls, model: Any) -> Loaded:
         """From the path of a model folder, or a fitted estimator. Raises StoreError for a folder that is none."""
-        if isinstance(model, Loaded):
-            return model
         path = path_of(model)
         details, fitted = ({}, model) if path is None else (model_details(path), load_model(path))
         pipeline = as_pipeline(fitted)
@@ -52,11 +50,6 @@ class Loaded:
         reading |= getattr(pipeline[0], "rows_", {})
         reading |= {name: value for name, value in details.get("input", {}).items() if value is not None}
         return cls(path, fitted, pipeline, reading, details)
-
-    @property
-    def spec(self) -> Any:
-        """What determines it. Raises InputError for classes that cannot be saved: nothing tells such from others."""
-        return self.details["model"] if self.details else model_identity(self.fitted)
 
     @property
     def encoder(self) -> TableEncoder | None:
@@ -85,22 +78,16 @@ class Loaded:
 
         needs_target : whether the target of the training is read where no other one is asked for
         """
-        if isinstance(rows, Rows):
-            return rows.weighted(sample_weight)
         encoder, training, path = self.encoder, getattr(self.pipeline, "training_", None), path_of(rows)
         named = is_table_path(path) or (path is None and encoder is not None and is_table(rows))
         if columns is not None and encoder is not None:
             raise InputError("columns= is for a model that does not know its columns by name, as this one does")
-        if target is not None and (y is not None or isinstance(rows, Table)):
-            raise InputError(
-                f"target={target!r} names a column in place of y, or of open_table; give one of them"
-            )
         if named and needs_target and y is None and not isinstance(rows, Table):
             target = target or self.reading["target"]
         if path is not None and training is not None:
             store.read_as(training.csv, path)
         if path is None and not named:
-            refuse_names(rows, target=target, columns=columns)
+            refuse_names(rows, y=y, target=target, columns=columns)
             return Rows(rows, y).weighted(sample_weight)
         if encoder is not None:
             schema, dropped = encoder.reading_schema, getattr(training, "dropped", False)
@@ -113,18 +100,17 @@ class Loaded:
             columns = columns if store.open_source(str(path), store.Selection()).columns else None
         return open_input(str(path), target, columns, y=y, sample_weight=sample_weight)
 
-    def open_labelled(self, X: Any, y: Any, job: str, **reading: Any) -> tuple[Rows, Any, Any]:
-        """Rows with targets, and lazy (X, y) of them, after a look at how they differ from those of the training.
+    def labelled(self, data: Rows, job: str) -> tuple[Any, Any]:
+        """Lazy (X, y) of rows with targets, after a look at how they differ from those of the training.
 
         Raises InputError for targets of another kind than the model predicts.
         """
-        data, last = self.open(X, y, needs_target=True, **reading), self.pipeline[-1]
-        truth, rows = data.targets(job), data.X
+        truth, rows, last = data.targets(job), data.X, self.pipeline[-1]
         if data.path is not None or not is_frame(rows):
             rows, truth = data.rows()
         check_targets(truth, last.classes_ if is_classifier(last) else None)
         self.warn_of_drift(rows)
-        return data, rows, truth
+        return rows, truth
 
     def warn_of_drift(self, rows: Any) -> None:
         """Give a DriftWarning where rows to predict differ from those of the training, by a sample of them."""

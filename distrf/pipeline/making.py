@@ -181,13 +181,14 @@ def prepare(known: Known, options: Options, as_asked: bool = False) -> tuple[Pip
         making.note("split", split.kind, split.why)
     together = None
     if sample.copies:
-        share = f"{100 * sample.copies:.3g} % of the sampled rows"
-        making.note("copies", share, "each row and its copies are held out together")
         if split is None or split.kind == "stratified":
             together = hold_copies_together(X, options.random_state)
         # Rows that are added to stored sums later have no folds of this kind.
         if split is None and not getattr(learner, "keep_state", False):
             split = together
+        share = f"{100 * sample.copies:.3g} % of the sampled rows"
+        held = "are held out together" if split is not None and split is together else "may be held out apart"
+        making.note("copies", share, f"each row and its copies {held}")
     pipeline = making.judged() if can_judge(sample) else making.simplest()
     pipeline.training_ = Training(
         tuple(making.choices), tuple(making.compared), tuple(making.warnings), candidates=making.table
@@ -329,19 +330,20 @@ class _Making:
                 length, why = times * length, f"{times:g} x {why}, since {self.n:,} rows tell finer"
             length = float(f"{length:.6g}")
             map_.set_params(**replace(own, length=length, near=1.0).settings(map_.scale_parameter()))
-            self.note("length_scale", length, why)
+            if not table:  # whose metric takes a length of its own
+                self.note("length_scale", length, why)
         if learned:
             why, D, seed = "the sample", map_.n_components, self.options.random_state
             alpha = max(outcome.found.alpha, 10 * _LEAST_ALPHA)
+            kind = "diagonal" if best.metrics[0].ndim == 1 else "full"
             if table:
                 why = f"at most {_METRIC_ROWS:,} rows"
-                kind = "diagonal" if best.metrics[0].ndim == 1 else "full"
                 map_ = LearnedMetric(
                     map_.set_params(n_components=min(D, _METRIC_FEATURES)), metric=kind, n_components=D, n_rounds=best.rounds, n_rows=_METRIC_ROWS,
                     labels=self.labels, alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
                 )  # fmt: skip
             why = f"average outer product of gradients, from {why}; better on held-out rows of the sample"
-            self.note("metric", "learned", why)
+            self.note("metric", f"{kind}, learned", why)
         return WithColumns(map_, scale=scale, random_state=self.options.random_state) if best.joined else map_
 
     @property

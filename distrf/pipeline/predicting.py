@@ -15,6 +15,7 @@ from ..execution.writing import write_parts, write_rows
 from ..linear_model.base import COVERAGE
 from ..linear_model.calibration import error_bound
 from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
+from ..persistence import model_identity
 from ..store.csv_format import reads_csv
 from ..store.outputs import hold
 from .loaded import predictor
@@ -117,7 +118,8 @@ def predict(
         if interval is not None:
             ends = _ends(pipeline, rows, interval)
             arrays |= {"low": ends[..., 0], "high": ends[..., 1]}
-        spec = {"model": trained.spec, "input": data.description | input_version([rows]), "keys": keys}
+        identity = trained.details.get("model") or model_identity(trained.fitted)
+        spec = {"model": identity, "input": data.description | input_version([rows]), "keys": keys}
         spec |= {"probabilities": bool(headings), "interval": interval}
         if parquet:
             source, named = data.place if keys else None, {"probability": headings}

@@ -35,7 +35,7 @@ from ..targets import as_columns
 
 #: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
 Parts = list[tuple[str, int]]
-#: Put around the work of `train`, `tune`, `predict`, `featurize` and `add_rows` when their rows are open: called with the job, the
+#: Put around the work of `train`, `tune`, `predict`, `evaluate`, `featurize` and `add_rows` when their rows are open: called with the job, the
 #: pipeline and the Rows. The command line plans the job there, and connects.
 around_job: ContextVar[Callable[..., AbstractContextManager[Any]]] = ContextVar(
     "around_job", default=lambda *_, **more: nullcontext()
@@ -133,19 +133,15 @@ class Rows:
             raise InputError(f"{job} needs a target: {remedy}")
         return as_columns(self.y)
 
-    def column(self, asked: Any, *, exact: bool = True) -> Any:
-        """A column of these rows by its name, whether a model has it or not; or values of all rows that were given, as they are.
-
-        exact : whether whole numbers beyond 2^53 stay what they are
-        """
+    def column(self, asked: Any) -> Any:
+        """A column of these rows by its name, whether a model has it or not; or values of all rows that were given, as they are."""
         if np.ndim(asked):
             return as_array(asked)
         name = str(asked)
         if self.path is not None:
-            reading = {"columns": self.reading["columns"], "target": self.target}
-            labelled = isinstance(self.table, Table) and self.table.dropped > 0
-            coded = self.encoder is not None
-            return open_column(self.path, name, exact=exact, coded=coded, labelled=labelled, **reading)
+            dropped = isinstance(self.table, Table) and self.table.dropped > 0
+            reading = {"columns": self.reading["columns"], "target": self.target, "labelled": dropped}
+            return open_column(self.path, name, coded=self.encoder is not None, **reading)
         if self.table is None or isinstance(self.table, Table):
             raise InputError(
                 f"columns are named where rows are at a path or a data frame; give the values of {name!r}, shape (n,)"
@@ -165,7 +161,7 @@ class Rows:
         name = sample_weight if isinstance(sample_weight, str) else None
         if name is None and np.ndim(sample_weight) == 0:
             raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
-        found = self.column(sample_weight, exact=False)
+        found = self.column(sample_weight)
         if self.path is not None:
             found = align_rows(self.X, found, "sample_weight")
         return replace(self, weights=found, reading={**self.reading, "weight": name})
@@ -288,9 +284,7 @@ def _open_table(
     exclude = [column for column, kind in kinds.items() if kind == "drop" and column != name]
     exclude += [sample_weight] if isinstance(sample_weight, str) and columns is None else []
     given = {"target": target, "columns": columns and [*columns, *hidden], "exclude": exclude or None}
-    if isinstance(X, Table) and any(value is not None for value in given.values()):
-        raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
-    table = opened_table(X, drop, **({} if isinstance(X, Table) else given))
+    table = opened_table(X, drop, **given)
     by, dates = (by, False) if name is None else _split_column(table, name, split)
     kinds |= dict.fromkeys(hidden, "drop")
     schema, found = describe_columns(table, {c: kind for c, kind in kinds.items() if c not in exclude})
@@ -302,8 +296,15 @@ def _open_table(
 
 
 def opened_table(data: Any, drop: bool, **given: Any) -> Table:
-    """A table, without its rows that have no target if these are dropped, which a warning counts."""
+    """A table, without its rows that have no target if these are dropped, which a warning counts.
+
+    given : of `open_table`; of a Table, which was opened, none but a schema
+    """
     if isinstance(data, Table):
+        if any(value is not None for name, value in given.items() if name != "schema"):
+            raise InputError(
+                "the target and the columns of a Table are chosen by open_table; give them to that"
+            )
         return data
     table = open_table(data, drop_missing_target=drop, **given)
     if table.dropped:
@@ -314,14 +315,25 @@ def opened_table(data: Any, drop: bool, **given: Any) -> Table:
 
 def coded_rows(data: Any, table: Table, schema: TableSchema, kinds: Sequence[ColumnKind], y: Any) -> Rows:
     """A table that was opened, as coded rows; `y` are its targets where it has none."""
+    check_one_target(table.target, y)
     at_path, kept = path_of(data) is not None, {kind.name: kind.kind for kind in kinds}
     return Rows(
         table.rows(schema), table.y if y is None else plain_rows(y, "y"),
         info=table.place.source.coded_as(schema) if at_path else None,
-        reading={"target": table.target if y is None else None, "columns": schema.names, "y": y},
+        reading={"target": table.target, "columns": schema.names, "y": y},
         encoder=TableEncoder(schema=schema.spec(), columns=kept), kinds=kinds,
         table=table if at_path else getattr(table.place, "table", data),
     )  # fmt: skip
+
+
+def check_one_target(target: Any, y: Any) -> None:
+    """Raise InputError where targets are named and given, or given by a name."""
+    if isinstance(y, str):
+        raise InputError(
+            f"y has one target for each row, got {y!r}; a column of a table is named by target={y!r}"
+        )
+    if target is not None and y is not None:
+        raise InputError(f"the target is {target!r}, and y is given too; give one of them")
 
 
 def _split_column(table: Table, name: str, split: str) -> tuple[Any, bool]:
@@ -355,6 +367,7 @@ def open_input(
 
     Raises StoreError for a missing or unfinished store.
     """
+    check_one_target(target, y)
     weight, name = (one if isinstance(one, str) else None for one in (sample_weight, by))
     table, dates = is_table_path(path), False
     if name is not None and table:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -137,7 +137,8 @@ def train(
         differences, and the constant is delivered unless a map was asked for; a map that was asked for is beaten by a linear
         model on the columns; the target is the same in all sampled rows.
     """
-    _check_given(y, out, resume)
+    if resume and out is None:
+        raise InputError("resume=True needs out=, the folder of the model, beside which its state is")
     asked = Options(model, map, scale, n_components, alpha, set, random_state)
     rows = open_training(
         X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=asked.numbers,
@@ -148,29 +149,19 @@ def train(
     outputs.check_places(rows.path)
     job = {} if out is None else job_of(rows.description, asked)
     if outputs.done:
-        outputs.check_same_job(job)
+        found = read_spec(str(outputs.out)).get("job", {})  # none of a model that `save_model` wrote
+        _check_same(found, job, f"{outputs.out!r} holds a model", "another path")
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
     start, y = time.perf_counter(), rows.targets("training")
     seen = look_at_target(y, asked.random_state)
     sizes: dict[str, Any] = {"classes": len((rows.info and rows.info.classes) or ()) or seen.distinct}
     sizes |= {"n_components": "auto"} if asked.n_components == "auto" else {}
     planned = partial(planned_pipeline, rows, asked, seen)
-    with outputs.held(), around_job.get()("train", planned, rows, **sizes):
+    with hold(outputs.out), around_job.get()("train", planned, rows, **sizes):
         known = look(rows.X, y, asked, rows.weights, rows.held, seen)
         pipeline, folds = prepare(known, asked)
         outputs.keep_state(pipeline, job)
         return fit_prepared(pipeline, folds, rows, y, outputs, job, drop_missing_target, start)
-
-
-def _check_given(y: Any, out: Any, resume: bool) -> None:
-    if isinstance(y, str):
-        raise InputError(
-            f"y has one target for each row, got {y!r}; a column of a table is named by target={y!r}"
-        )
-    if resume and out is None:
-        raise InputError(
-            "resume=True needs out=, the folder of the model, beside which the state of its fit is"
-        )
 
 
 def fit_prepared(
@@ -235,15 +226,6 @@ class Outputs:
             check_writable(self.out)
             if self.out is not None:
                 check_output(self.out, self.overwrite)
-
-    def held(self) -> AbstractContextManager[None]:
-        """While it lasts, no other job writes here; raises InUseError where one does."""
-        return hold(self.out)
-
-    def check_same_job(self, job: dict[str, Any]) -> None:
-        """Raise SpecMismatchError where the model that is there is not the one of this job (see `job_of`)."""
-        found = read_spec(str(self.out)).get("job", {})  # none of a model that `save_model` wrote
-        _check_same(found, job, f"{self.out!r} holds a model", "another path")
 
     def keep_state(self, pipeline: Pipeline, job: dict[str, Any]) -> None:
         """Note in the folder of the checkpoint of which job it is, before anything is fitted; the steps that keep a state learn of it.

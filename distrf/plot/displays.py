@@ -10,7 +10,7 @@ from sklearn.calibration import CalibrationDisplay
 
 from ..errors import InputError
 from ..pipeline.evaluating import Evaluation
-from ..scores.models import ClassifierSums, RegressorSums
+from ..scores.models import ClassifierSums
 
 
 def displays(result: Evaluation) -> dict[str, Any]:
@@ -25,8 +25,8 @@ def displays(result: Evaluation) -> dict[str, Any]:
     -------
     dict of str to display
         Each has `plot(ax=)`. Of labels "confusion_matrix" (up to 100 classes), "roc_curve" and "precision_recall_curve" (of
-        two), and "calibration", where the model has probabilities; of numbers "prediction_error", for a uniform sample of
-        1,000 rows.
+        two), and "calibration", where the model has probabilities; of numbers none: scikit-learn's `PredictionErrorDisplay`
+        takes predictions of a sample.
 
     Raises
     ------
@@ -47,8 +47,7 @@ def displays(result: Evaluation) -> dict[str, Any]:
     """
     if not isinstance(result, Evaluation):
         raise InputError(f"displays are of what distrf.evaluate returned, got {type(result).__name__}")
-    sums = result.sums
-    return _of_classifier(sums) if isinstance(sums, ClassifierSums) else _of_regressor(sums)
+    return _of_classifier(result.sums) if isinstance(result.sums, ClassifierSums) else {}
 
 
 def new_figure() -> Any:
@@ -92,10 +91,3 @@ def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
         )
         found["calibration"] = CalibrationDisplay(true, told, None, **words)
     return found
-
-
-def _of_regressor(sums: RegressorSums) -> dict[str, Any]:
-    if not any(map(len, sums.sample)):
-        return {}
-    y, predicted = (half.ravel() for half in np.hsplit(np.concatenate(sums.sample), 2))
-    return {"prediction_error": metrics.PredictionErrorDisplay(y_true=y, y_pred=predicted)}

@@ -65,7 +65,6 @@ def write_report(
     title: str | None = None,
     facts: Mapping[str, Any] | None = None,
     data: Mapping[str, Any] | None = None,
-    plan: Any = None,
     command: str | None = None,
 ) -> None:
     """Write a page about a model or an evaluation: figures, choices, scores, time and memory.
@@ -85,8 +84,6 @@ def write_report(
         Further facts by name, such as "seconds"; a list "warnings" comes at the top.
     data : mapping or None, default=None
         Facts about the rows by name. None takes what the folder of a model says of them.
-    plan : Plan or None, default=None
-        What `distrf.plan` returned for the job.
     command : str or None, default=None
         What makes the result again.
 
@@ -135,7 +132,6 @@ def write_report(
         "title": title or section, "section": section, "command": command, "data": data or {}, "known": made | known,
         "most": _ROWS, "subtitle": f"{system}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "warnings": dict.fromkeys(texts),
         "figures": _figures(result) if isinstance(result, Evaluation) else [],
-        "plan": {} if plan is None else {name.strip(): value for name, value in plan.lines()},
     }  # fmt: skip
     made_of = Environment(
         loader=PackageLoader("distrf", "plot"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -84,6 +85,10 @@ class ErrorSums(SizedState):
             "rmse": float(np.sqrt(squares / self.weight).mean()),
             "mae": float((sizes / self.weight).mean()),
         }
+
+    def report(self) -> dict[str, Any]:
+        """All scores as plain JSON."""
+        return {"score": "r2", "rows": self.rows, **self.scores(), "score_of_constant": 0.0}
 
 
 @dataclass

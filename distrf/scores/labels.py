@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import InputError
 from ..execution.passes import SizedState
@@ -146,29 +145,18 @@ def codes_of(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def as_labels(y: Any) -> np.ndarray:
     """A block of labels as an array of shape (rows,), text as strings. Raises InputError for what is none."""
-    labels, missing = as_column(y)
-    if missing.any() or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
-        raise InputError("labels must be finite, but a row of the block has NaN, infinity or none")
-    return labels
-
-
-def as_column(values: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The values of a block of a column, and which rows have none, of shape (rows,).
-
-    Text is an array of strings. Raises InputError for values that are neither numbers nor booleans nor text.
-    """
-    values = values.toarray() if sp.issparse(values) else np.asarray(values)
-    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-    if values.ndim != 1 or values.dtype.kind not in "biufUSO":
+    labels = np.asarray(y)
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.ndim != 1 or labels.dtype.kind not in "biufUSO":
         raise InputError(
-            f"labels and slices are one column of numbers, booleans or text, got shape {values.shape} and dtype {values.dtype}"
+            f"labels are one column of numbers, booleans or text, got shape {labels.shape} and dtype {labels.dtype}"
         )
-    if values.dtype.kind != "O":
-        values, missing = values.astype(str) if values.dtype.kind == "S" else values, values != values
-        return values[~missing], missing
-    missing = np.array([is_missing(v) or v != v for v in values.tolist()], dtype=bool)
-    found = np.array(values[~missing].tolist() or np.empty(0))
-    return found if found.dtype.kind in "biufU" else found.astype(str), missing
+    objects = labels.tolist() if labels.dtype.kind == "O" else []
+    labels = np.array(objects or np.empty(0)) if labels.dtype.kind == "O" else labels
+    missing = any(is_missing(v) or v != v for v in objects)
+    if missing or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
+        raise InputError("labels must be finite, but a row of the block has NaN, infinity or none")
+    return labels if labels.dtype.kind in "biufU" else labels.astype(str)
 
 
 def check_kinds(y: Any, predicts: Any) -> None:

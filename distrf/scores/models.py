@@ -1,23 +1,17 @@
-"""All that one pass sums up of the predictions of a model, and the scores as plain data. Number code."""
+"""All that one pass sums up of the predictions of a classifier, and the scores as plain data. Number code."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..execution.passes import StateOfStates
-from ..randomness import sample_indices
-from ..targets import float_columns
-from .errors import ErrorSums, ProbabilitySums
+from .errors import ProbabilitySums
 from .labels import LabelCounts, as_labels, codes_of
 from .ranking import BINS, Ranking
 
-#: Rows of a sample, and outputs of each that are kept, the first ones: there may be thousands.
-SAMPLED, OUTPUTS = 1000, 10
-#: Scores of slices that are shown, beside the first one.
-SLICE_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "log_loss", "rmse", "mae")
 #: A class is rare if it has less than this share of what it would have if all classes had as many rows.
 _RARE = 0.1
 
@@ -123,13 +117,13 @@ class ClassifierSums(StateOfStates):
         """Of two classes, the one whose average precision is told: the second, unless the first is rare."""
         return 0 if rare_class(self.class_weights) == 0 else 1
 
-    def scores(self, whole: ClassifierSums | None = None) -> dict[str, float | None]:
-        """The scores by name, those of a slice of the rows of `whole` if that is given.
+    def scores(self) -> dict[str, float | None]:
+        """The scores by name.
 
         They are None where they are not defined, or the model does not say what they need. AUC and average precision are the
         means over the classes for which they are defined.
         """
-        of_others = self.two and (whole or self).positive == 0
+        of_others = self.two and self.positive == 0
         areas = [ranking.roc_auc() for ranking in self.rankings]
         precisions = [ranking.average_precision(of_others) for ranking in self.rankings]
         ranked = {"roc_auc": _mean(areas), "average_precision": _mean(precisions)}
@@ -158,60 +152,6 @@ class ClassifierSums(StateOfStates):
             "confusion_matrix": None if known.matrix is None else [_counts(row) for row in known.matrix],
             "calibration": _records("predicted observed rows", bins) or None,
         }
-
-
-@dataclass
-class RegressorSums(StateOfStates):
-    """Sums over the rows of a regressor.
-
-    Parameters
-    ----------
-    n : int, default 0
-        All rows, of which a seeded 1,000 are kept.
-
-    Attributes
-    ----------
-    errors : ErrorSums
-    sample : list of arrays of shape (rows, 2 x outputs)
-        Targets of rows of positive weight, of at most 10 outputs, and beside them the predictions.
-    """
-
-    n: int = 0
-    errors: ErrorSums = field(default_factory=ErrorSums)
-    sample: list[np.ndarray] = field(default_factory=list)
-
-    states = property(lambda self: [self.errors])  # type: ignore[assignment]
-    rows = property(lambda self: self.errors.rows)
-
-    def add(
-        self, y: np.ndarray, predicted: np.ndarray, numbers: np.ndarray, weight: np.ndarray | None = None
-    ) -> None:
-        """Count the rows of a block.
-
-        Parameters
-        ----------
-        y, predicted : arrays of shape (rows,) or (rows, outputs)
-        numbers : array of int of shape (rows,), of the rows
-        weight : array of shape (rows,), optional
-        """
-        self.errors.add(y, predicted, weight)
-        if self.n:
-            kept = np.isin(numbers, sample_indices(0, "residuals", self.n, SAMPLED))
-            kept &= True if weight is None else weight > 0
-            self.sample.append(np.hstack([float_columns(block)[kept, :OUTPUTS] for block in (y, predicted)]))
-
-    def merge(self, other: RegressorSums) -> None:  # type: ignore[override]
-        """Count the rows of another state, which is left as it is."""
-        super().merge(other)
-        self.sample += other.sample
-
-    def scores(self, whole: RegressorSums | None = None) -> dict[str, float]:
-        """The scores by name, of a slice of the rows of `whole` too."""
-        return self.errors.scores()
-
-    def report(self) -> dict[str, Any]:
-        """All scores as plain JSON."""
-        return {"score": "r2", "rows": self.rows, **self.scores(), "score_of_constant": 0.0}
 
 
 def _counts(sums: np.ndarray) -> list[int | float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,17 +23,18 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class SumsReduction:
-    """The reduction whose state is a copy of `empty`; its `add` takes the blocks, its `merge` another state."""
+    """The reduction whose state is a copy of `empty`; its `add` takes the blocks by these names, its `merge` another state."""
 
     empty: Any
     nbytes: int
     flops_per_row: float = ROW_FLOPS
+    names: tuple[str, ...] = ()
 
     def initial(self) -> Any:
         return copy.deepcopy(self.empty)
 
     def update(self, state: Any, first_row: int, *blocks: Any) -> Any:
-        state.add(*blocks)
+        state.add(**dict(zip(self.names, blocks, strict=True)))
         return state
 
     def combine(self, left: Any, right: Any) -> Any:
@@ -42,28 +42,28 @@ class SumsReduction:
         return left
 
 
-def sum_pass(empty: State, arrays: Sequence[Any], *, flops_per_row: float = ROW_FLOPS) -> State:
+def sum_pass(empty: State, *, flops_per_row: float = ROW_FLOPS, **arrays: Any) -> State:
     """The sums of all rows.
 
     Parameters
     ----------
     empty : state without rows, with `add`, `merge` and `nbytes`
-    arrays : sequence of arrays of shape (n, ...), lazy or in memory, or None
-        What `add` takes: targets, then predictions, whose blocks the others follow. Those that are None are left out.
     flops_per_row : float
         Operations for a row, those of its features included.
+    **arrays : arrays of shape (n, ...), lazy or in memory, or None
+        What `add` takes: targets, then predictions, whose blocks the others follow. Those that are None are left out.
 
     Returns
     -------
     state
     """
-    arrays = [as_array(array) for array in arrays if array is not None]
-    base = next((a for a in (arrays[1], *arrays) if is_dask_collection(a)), None)
+    given = {name: as_array(array) for name, array in arrays.items() if array is not None}
+    first, second, *others = given.values()
+    base = next((a for a in (second, first, *others) if is_dask_collection(a)), None)
     if base is not None:
-        names = ("y", "predictions", *["weight"] * len(arrays))
-        arrays = [a if a is base else align_rows(base, a, name) for a, name in zip(arrays, names, strict=False)]
-    reduction = SumsReduction(empty, empty.nbytes, flops_per_row)  # type: ignore[attr-defined]
-    return run_pass(reduction, arrays, label="score", block_rows=1 << 20)
+        given = {name: a if a is base else align_rows(base, a, name) for name, a in given.items()}
+    reduction = SumsReduction(empty, empty.nbytes, flops_per_row, tuple(given))  # type: ignore[attr-defined]
+    return run_pass(reduction, [*given.values()], label="score", block_rows=1 << 20)
 
 
 def as_array(values: Any) -> Any:

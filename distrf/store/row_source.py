@@ -250,15 +250,13 @@ class RowSource(ABC):
         """
         return None
 
-    def column_source(self, name: str, exact: bool = False) -> RowSource:
+    def column_source(self, name: str) -> RowSource:
         """One column beside X or of it, with its missing values, by whose values rows can be told apart.
 
         Parameters
         ----------
         name : str
             Of a column, or its number.
-        exact : bool, default False
-            Integers of 64 bits of a table are objects, since float64 rounds them.
 
         Returns
         -------

@@ -183,15 +183,13 @@ class TableSource(RowSource):
         rows = replace(self.rows, columns=(name,), dtype=dtype.str, missing=missing, vector=True, coded=None)
         return replace(self, shape=self.shape[:1], dtype=dtype, columns=None, rows=rows)
 
-    def column_source(self, name: str, exact: bool = False) -> Self:
+    def column_source(self, name: str) -> Self:
         """A column of numbers, booleans or text, whether it is one of X or not."""
         require_columns(self.path, self.schema, [name])
         kind = value_type(self.schema.field(name).type)
         if base_of(kind) not in ("number", "boolean", "text"):
             raise InputError(f"rows are told apart by numbers, booleans or text; {name!r} has type {kind}")
-        decimals = pa.types.is_decimal(kind) and kind.scale == 0
-        wide = exact and (decimals or kind in (pa.int64(), pa.uint64()))  # float64 rounds them
-        return self._column(name, np.dtype(object if is_text(kind) or wide else np.float64), missing=True)
+        return self._column(name, np.dtype(object if is_text(kind) else np.float64), missing=True)
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Rows ``first:last``; see `TableRows.read`."""
@@ -225,6 +223,12 @@ class TableSource(RowSource):
         )
 
 
+def require_targets(rows: int, target: str | None) -> None:
+    """Raise InputError where all rows of a table were left out, since none has a target."""
+    if not rows:
+        raise InputError(f"no row has a target: column {target!r} is empty; give another target")
+
+
 def _labelled(rows: TableRows, target: str) -> TableRows:
     """A reader of the rows that have a target, after one pass over that column."""
     counts, left, first = Counter[Group](), list[Group](), 0
@@ -233,8 +237,7 @@ def _labelled(rows: TableRows, target: str) -> TableRows:
     for group, count in counts.items():
         left.append(group._replace(first=first, rows=count))
         first += count
-    if not left:
-        raise InputError(f"no row has a target: column {target!r} is empty; give another target")
+    require_targets(len(left), target)
     return replace(rows, groups=tuple(left), labelled=target)
 
 

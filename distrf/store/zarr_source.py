@@ -201,7 +201,7 @@ class ZarrSource(RowSource):
         name, node = self._named(self.target)
         return None if node is None and name == "y" else self._beside(name, node, "the target ")
 
-    def column_source(self, name: str, exact: bool = False) -> ZarrSource:
+    def column_source(self, name: str) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
         array, node = self._named(name)
         if node is not None and array != "X":

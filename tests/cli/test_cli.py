@@ -132,7 +132,6 @@ def test_train_and_evaluate(cli, files, model):
     scored = json.loads(cli("evaluate", model, files / "test.zarr", "--json", cluster=True).out)
     wanted = {"score", "accuracy", "classes", "model", "rows", "seconds", "peak_bytes_per_worker"}
     assert wanted <= scored.keys()
-    assert "slices" not in scored
     assert scored["rows"] == 360
     pipeline = distrf.load_model(model)
     assert [name for name, _ in pipeline.steps] == ["scale", "map", "model"]

@@ -22,10 +22,10 @@ COMMANDS = typer.main.get_command(app).commands
 #: The public functions whose parameters options are.
 FUNCTIONS = [
     distrf.ingest, distrf.train, distrf.make_model, distrf.plan, distrf.featurize, distrf.predict, distrf.evaluate, distrf.tune,
-    distrf.add_rows, distrf.permutation_importance, distrf.connect, distrf.open_rows,
+    distrf.add_rows, distrf.connect, distrf.open_rows,
 ]  # fmt: skip
 #: Options that are no parameter of one: how a command runs, and names of files.
-OWN = {"csv", "set", "quiet", "json", "report", "importance", "like", "rows", "kind", "grid"}
+OWN = {"csv", "set", "quiet", "json", "report", "like", "rows", "kind", "grid"}
 
 
 @pytest.fixture

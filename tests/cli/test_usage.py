@@ -113,7 +113,7 @@ OTHERS = [
     ("predict {d}/model {d}/rows.zarr {o} --interval 0.9", 1, "interval= needs a regressor that was calibrated"),
     ("predict {d}/model {d}/rows.zarr {o} --interval 90", 2, "interval must be a finite number > 0 and < 1"),
     ("predict {d}/model {d}/rows.zarr {o} --keys a", 1, "keys= goes with out= of .parquet"),
-    ("evaluate {d}/model {d}/rows.zarr --by region", 1, "column 'region' is not in .*rows.zarr"),
+    ("evaluate {d}/model {d}/rows.zarr --weight region", 1, "column 'region' is not in .*rows.zarr"),
     ("featurize {d}/rows.zarr {d}/o.zarr --scale auto", 2, "--scale auto is chosen by a target, which featurize has not"),
     ("train {d}/rows.csv {o} --target a --scale none", 1, "word"),
     ("add {d}/model {d}/rows.zarr", 1, "train it again with set={'model__keep_state': True}"),

@@ -66,7 +66,7 @@ def test_values(made, dtype):
 def test_missing_targets():
     y = lazy(WORDS.where(WORDS.index != 4).to_frame("t"))["t"]
     with pytest.raises(
-        InputError, match=r"y must have a value in every row, but row 0 of a partition \(index 4\)"
+        InputError, match=r"^t must have a value in every row, but row 0 of a partition \(index 4\)"
     ):
         plain_rows(y, "y").compute()
     with pytest.raises(InputError, match="sample_weight must be numeric, but columns t are not"):

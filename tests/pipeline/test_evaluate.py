@@ -1,8 +1,7 @@
-"""`evaluate`: all scores of a model in one pass, as scikit-learn computes them, and by slice."""
+"""`evaluate`: all scores of a model in one pass, as scikit-learn computes them."""
 
 from __future__ import annotations
 
-import itertools
 import json
 
 import dask.array as da
@@ -20,7 +19,6 @@ from distrf.tables.drift import DriftWarning
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(900, 4))
 F = X[:, 0] + X[:, 1] ** 2 / 3 + 0.4 * RNG.normal(size=900)
-GROUP = np.where(X[:, 2] > 1, "far", np.where(X[:, 3] > 0, "near", None))
 
 
 def labels(*quantiles):
@@ -134,73 +132,6 @@ def test_a_class_is_missing_or_new():
         distrf.evaluate(fitted(X[:, 0], StreamingRidge(alpha=1.0)), X, FOUR)
 
 
-# --- slices --------------------------------------------------------------------------------------------------
-
-
-def check_slices(model, y, slices, groups):
-    assert {s["value"]: s["rows"] for s in slices} == {g: int(np.sum(rows)) for g, rows in groups.items()}
-    for piece in slices:
-        rows = groups[piece.pop("value")]
-        alone = distrf.evaluate(model, X[rows], y[rows])
-        assert alone["score"] in piece
-        defined = {name: value for name, value in piece.items() if value is not None}
-        assert defined == pytest.approx(
-            {name: alone[name] for name in piece if alone[name] is not None}, rel=1e-9
-        )
-
-
-@pytest.mark.parametrize("place", ["memory", "parquet", "zarr"])
-def test_each_slice_has_the_scores_of_its_rows(place, tmp_path):
-    classifier, regressor = fitted(TWO, logistic()), fitted(F, StreamingRidge(alpha=1e-3))
-    groups = {"far": GROUP == "far", "near": GROUP == "near", "missing": GROUP == None}  # noqa: E711
-    quartiles = np.quantile(X[:, 1], [0.25, 0.5, 0.75], method="inverted_cdf")
-    edges, quarter = [f"{q:.6g}" for q in quartiles], np.searchsorted(quartiles, X[:, 1])
-    names = [f"<= {edges[0]}", *(f"({a}, {b}]" for a, b in itertools.pairwise(edges)), f"> {edges[-1]}"]
-    lazy = da.from_array(X, chunks=(250, 4))
-    if place == "memory":
-        text = distrf.evaluate(classifier, X, TWO, by=GROUP)
-        numbers = distrf.evaluate(regressor, lazy, F, by=da.from_array(X[:, 1], chunks=100))
-    elif place == "parquet":
-        frame = pd.DataFrame(X, columns=list("abcd")).assign(y=TWO, f=F, group=GROUP)
-        frame.to_parquet(tmp_path / "r.parquet", row_group_size=300)
-        given = {"X": tmp_path / "r.parquet", "columns": list("abcd")}
-        text = distrf.evaluate(classifier, target="y", by="group", **given)
-        numbers = distrf.evaluate(regressor, target="f", by="b", **given)
-    else:
-        groups = {"high": TWO == "high", "low": TWO == "low"}
-        for name, y in (("y", TWO), ("f", F)):
-            distrf.write_rows(lazy, tmp_path / f"{name}.zarr", y)
-        text = distrf.evaluate(classifier, tmp_path / "y.zarr", by="y")
-        numbers = distrf.evaluate(regressor, tmp_path / "f.zarr", by="1")
-    check_slices(classifier, TWO, text["slices"], groups)
-    check_slices(regressor, F, numbers["slices"], {name: quarter == k for k, name in enumerate(names)})
-    whole = distrf.evaluate(classifier, X, TWO)
-    assert {name: text[name] for name in whole if isinstance(whole[name], float)} == pytest.approx(
-        {name: value for name, value in whole.items() if isinstance(value, float)}, rel=1e-9
-    )
-
-
-@pytest.mark.parametrize(
-    ("place", "by", "match"),
-    [
-        ("zarr", "region", "column 'region' is not in"),
-        ("memory", "region", "give the values of 'region'"),
-        ("memory", GROUP[:5], "by has one value for each of 900 rows"),
-        ("parquet", "when", "'when' has type timestamp"),
-        ("parquet", "where", r"columns .'where'. are not in"),
-    ],
-)
-def test_a_column_that_is_none_is_refused(place, by, match, tmp_path):
-    model = fitted(TWO, StreamingRidgeClassifier(alpha=1e-3))
-    distrf.write_rows(X, tmp_path / "r.zarr", TWO)
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=TWO, when=pd.Timestamp("2020-01-01"))
-    frame.to_parquet(tmp_path / "r.parquet")
-    given = {"X": X, "y": TWO} if place == "memory" else {"X": tmp_path / f"r.{place}"}
-    given |= {"target": "y", "columns": list("abcd")} if place == "parquet" else {}
-    with pytest.raises(InputError, match=match):
-        distrf.evaluate(model, by=by, **given)
-
-
 # --- files ---------------------------------------------------------------------------------------------------
 
 
@@ -226,8 +157,6 @@ def test_a_model_of_opened_rows_goes_back_to_files(file, tmp_path, saved, traine
         model = tmp_path / "model"
     assert distrf.evaluate(model, path)["r2"] > 0.999
     np.testing.assert_array_equal(distrf.predict(model, path).compute(), wanted)
-    lost = distrf.permutation_importance(model, path, n_rows=100)["columns"]
-    assert [column["name"] for column in lost] == ["a", "c"]
     for given in (path, rows):
         distrf.predict(model, given, out, keys=["id"], overwrite=True)
         written = pd.read_parquet(out)
@@ -241,7 +170,5 @@ def test_columns_of_files_for_a_model_of_arrays(file):
     model = StreamingRidge(alpha=1e-6).fit(rows, frame["y"])
     assert distrf.evaluate(model, path, target="y", **given)["r2"] > 0.999
     np.testing.assert_allclose(distrf.predict(model, path, **given), model.predict(rows))
-    lost = distrf.permutation_importance(model, path, target="y", n_rows=50, **given)["columns"]
-    assert [column["name"] for column in lost] == ["a", "c"]
     with pytest.raises(InputError, match="names a column of a table or of rows at a path"):
         distrf.predict(model, rows, **given)

@@ -110,7 +110,7 @@ def test_few_columns_are_found_among_many_useless_ones(rng, kind):
     y = np.where(y > 0, "high", "low") if kind == "labels" else y
     rows = pd.DataFrame(X, columns=[f"c{j}" for j in range(30)]) if kind == "table" else X
     model = distrf.train(rows[:1000], y[:1000], n_components=512)
-    assert model.training_.chosen("metric") == "learned"
+    assert model.training_.chosen("metric") == "diagonal, learned"
     assert model.score(rows[1000:], y[1000:]) > (0.85 if kind == "labels" else 0.9)
 
 
@@ -277,6 +277,20 @@ def test_copies_of_rows_are_held_out_together(rng):
     assert fitted.score(X[300:], y[300:]) > 0.3
     given = distrf.train(X[many], y[many], n_components=64, model=StreamingRidge([1e-8, 1e-2]))
     assert given[-1].alpha_ == 1e-2  # with a copy of each row in training, the smaller one
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "are held out together"),
+        ({"model": StreamingRidgeClassifier(keep_state=True)}, "may be held out apart"),
+        ({"split": "stratified"}, "may be held out apart"),
+    ],
+)
+def test_where_copies_are_held_out_is_said(rng, options, said):
+    X, y = np.repeat(rng.normal(size=(120, 3)), 3, axis=0), np.repeat(rng.integers(0, 2, 120), 3)
+    made = distrf.make_model(X, y, map=None, **options)
+    assert [c.why for c in made.training_.choices if c.what == "copies"] == [f"each row and its copies {said}"]
 
 
 SHAPE = (700, 4)

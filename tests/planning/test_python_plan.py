@@ -83,6 +83,15 @@ def test_planned_as_by_the_command_line(cli, files, case):
         assert facts(distrf.plan(make_pipeline(*steps), *rows, **options)) == said
 
 
+def test_a_projection_is_not_named_while_encodings_are_open(cli, tmp_path):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    pd.DataFrame(X, columns=list("aby")).to_parquet(tmp_path / "a.parquet")
+    words = ["plan", tmp_path / "a.parquet", "--target", "y", "--cluster", "none", "--json"]
+    for options, named in (([], False), (["--set", "table__numbers=standard"], True)):
+        notes = json.loads(cli(*words, *options).out)["notes"]
+        assert any(note.startswith("projection 'auto' takes") for note in notes) == named
+
+
 def test_it_prints_and_refuses(files):
     pipeline = make_pipeline(fourier(40_000), distrf.StreamingRidge(solver="gram"))
     made = distrf.plan(pipeline, files / "numbers.zarr", memory_limit="1GiB")
@@ -121,11 +130,11 @@ def test_scores_take_memory(rng):
     X = rng.normal(size=(3000, 4)).astype(np.float32)
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     model, numbers = distrf.StreamingRidgeClassifier(1.0).fit(X, y), distrf.StreamingRidge(1.0).fit(X, X[:, 0])
-    sums = empty_sums(model, (), 3000)
+    sums = empty_sums(model, 3000)
     held = {job: distrf.plan(model, X, y, job=job).memory.partial for job in ("predict", "evaluate")}
     assert held == {"predict": 0, "evaluate": sums.nbytes}
     assert 3 * 32 * 3000 < sums.nbytes < 3 * 32 * 3000 + 10_000
-    assert empty_sums(model, (), 10**9).nbytes < 8.1 * 2**20
+    assert empty_sums(model, 10**9).nbytes < 8.1 * 2**20
     assert distrf.plan(numbers, X, X[:, 0], job="evaluate").memory.partial < 200_000
     models = (distrf.StreamingRidgeClassifier(1.0).fit(X, np.arange(3000) % classes) for classes in (2, 600))
     two, many = (distrf.plan(model, X, job="predict").memory.scratch for model in models)

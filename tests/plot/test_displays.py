@@ -8,7 +8,7 @@ from sklearn.calibration import CalibrationDisplay, calibration_curve
 from sklearn.pipeline import make_pipeline
 
 import distrf
-from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier
+from distrf import RandomFourierFeatures, StreamingRidgeClassifier
 from distrf.errors import InputError
 from distrf.plot import displays
 
@@ -78,17 +78,6 @@ def test_many_classes__a_matrix_alone(rows):
     found = displays(distrf.evaluate(machine(StreamingRidgeClassifier(1e-3)).fit(X, y), X, y))
     assert list(found) == ["confusion_matrix"]
     assert found["confusion_matrix"].display_labels[0].startswith(r"\$00")
-
-
-def test_numbers__a_uniform_sample_of_rows(ax, rows, place):
-    X, z = rows
-    model = machine(StreamingRidge(1e-3)).fit(X, z)
-    display = displays(distrf.evaluate(model, place(X), place(z)))["prediction_error"]
-    drawn, wanted = (
-        {*zip(*pair, strict=True)} for pair in ((display.y_true, display.y_pred), (z, model.predict(X)))
-    )
-    np.testing.assert_allclose(sorted(drawn), sorted(wanted))
-    assert display.plot(ax=ax, kind="actual_vs_predicted").ax_ is ax
 
 
 def test_refusals():

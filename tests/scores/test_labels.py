@@ -12,7 +12,7 @@ from sklearn import metrics as reference
 
 from distrf.errors import InputError
 from distrf.scores.labels import LabelCounts
-from distrf.scores.models import SAMPLED, RegressorSums, headline, rare_class
+from distrf.scores.models import headline, rare_class
 
 
 @given(
@@ -76,22 +76,3 @@ def test_accuracy_is_first_unless_a_class_is_rare(rows, rare, name):
     assert rare_class(np.array(rows)) == rare
     assert rare_class(np.array(rows) / max(sum(rows), 1)) == rare
     assert headline(np.array(rows)) == name
-
-
-@pytest.mark.parametrize("cuts", [[], [1, 40, 9000]])
-def test_residuals_are_of_a_uniform_sample_of_rows(cuts):
-    """The same in any blocks, of the first ten outputs, without rows of weight 0."""
-    n = 20_000
-    y, weight = np.repeat(np.arange(n)[:, None], 12, axis=1), np.arange(n) % 2
-    total = RegressorSums(n)
-    for a, b in itertools.pairwise([0, *cuts, n]):
-        part = RegressorSums(n)
-        part.add(y[a:b], -y[a:b], np.arange(a, b), weight[a:b])
-        total.merge(part)
-    found = np.concatenate(total.sample)
-    assert found.shape[1] == 20
-    assert (found[:, 0] % 2 == 1).all()
-    np.testing.assert_array_equal(found[:, :10], -found[:, 10:])
-    assert abs(len(found) - SAMPLED / 2) < 80
-    # Kolmogorov-Smirnov: beyond 1.95 / sqrt(size) once in a thousand
-    assert np.abs(found[:, 0] / n - np.arange(len(found)) / len(found)).max() < 1.95 / len(found) ** 0.5
