@@ -37,9 +37,6 @@ class Loss:
     task : str, "classification", "regression" or "both". Classes come as columns of -1 and 1, a single one for two
         classes; numbers come centred at the mean over all rows
     probabilistic : bool, whether scores become probabilities
-    robust : bool, whether outlying targets hardly move the loss: its tails are no steeper than lines
-    flat_tail : bool, whether a smooth loss has no curvature far from its minimum. Steps of the length that the
-        smoothness allows are then right near the minimum only
     epsilon_in_spreads : float, the value of epsilon="auto" in robust standard deviations of the targets; None for a loss
         without an epsilon
     search_factor : float, the best constant score lies between the smallest and the largest target, each times this
@@ -52,8 +49,6 @@ class Loss:
     smoothness: ClassVar[float | None]
     task: ClassVar[str] = "classification"
     probabilistic: ClassVar[bool] = False
-    robust: ClassVar[bool] = False
-    flat_tail: ClassVar[bool] = False
     epsilon_in_spreads: ClassVar[float | None] = None
     search_factor: ClassVar[float] = 1.0
     shift_free: ClassVar[bool] = False
@@ -83,11 +78,6 @@ class Loss:
     def serves(cls, task: str) -> bool:
         """Whether the loss is one for "classification" or "regression"."""
         return cls.task in (task, "both")
-
-    @classmethod
-    def is_smooth(cls) -> bool:
-        """Whether steps of constant length converge without averaging weights: no kink, and no flat tail."""
-        return cls.smoothness is not None and not cls.flat_tail
 
     def for_two_classes(self) -> Loss:
         """The same loss on the single score of two classes."""
@@ -282,8 +272,6 @@ class Huber(Loss):
     name = "huber"
     smoothness = 1.0
     task = "regression"
-    robust = True
-    flat_tail = True
     epsilon_in_spreads = 1.0
 
     def __post_init__(self) -> None:
@@ -311,7 +299,6 @@ class EpsilonInsensitive(Loss):
     name = "epsilon_insensitive"
     smoothness = None
     task = "regression"
-    robust = True
     epsilon_in_spreads = 0.1
 
     def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

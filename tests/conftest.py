@@ -17,6 +17,9 @@ os.environ.setdefault("DASK_DISTRF__SMALL_ROWS", "0")
 import numpy as np
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
+
+threadpool_limits(1)  # where a plugin has loaded NumPy before
 
 # The same examples in every run; DISTRF_HYPOTHESIS=explore draws new ones.
 settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=30)

@@ -210,7 +210,7 @@ class BaseSGD(LinearModel):
         momentum = 0.0 if stream else SQUARED_MOMENTUM if isinstance(loss, Squared) else MOMENTUM
         return PreconditionedSGD(
             spectrum.preconditioner, spectrum.alpha, self.fit_intercept, momentum,
-            not (whole and type(loss).is_smooth()), decay,
+            kinked or not whole, decay,
         )  # fmt: skip
 
     def fit(

@@ -111,7 +111,7 @@ class TEFM(DrawnFeatures):
     explained_energy_ : array of shape (l,)
         Share of |F|^2, not centred, along each direction.
     residual_ : float
-        |F - F Q Q'| / |F|, estimated on 1,000 rows: too small where a few other rows have most of the energy.
+        |F - F Q Q'| / |F|, the root of what `explained_energy_` leaves of 1. Below 1e-3 it is rounding of float32 rows.
     solver_ : str
         The solver in use.
     solver_reason_ : str

@@ -22,9 +22,11 @@ STEPS: tuple[float, ...] = (1.0, 0.3, 3.0, 0.1, 0.03, 0.01)
 _PAIRS = 20
 #: A step along which the slope falls by a lesser share is no pair: along what is nearly a line the next step would be far too long.
 _LEAST_BEND = 1e-3
-#: The sample's Hessian is taken anew where a step lowers the estimate of the gap by less than this factor.
+#: The sample's Hessian is taken anew where a step lowers the estimate of the gap by less than this factor, and where the descent would end:
+#: a row at the corner of its loss may have most of the curvature on one side, and none on the other.
 _SLOW = 3.0
-#: The estimate of the gap over that of a Hessian with a larger penalty, of a sample, and at a place where the loss may still bend.
+#: The estimate of the gap over that of a Hessian with a larger penalty, of a sample, and at a place where the loss may still bend; and over
+#: that of the tilted sample, whose curvature is no more certain.
 _CAUTION = 2.0
 #: What a failed step adds to the Hessian, see `SampledHessian`; each further one ten times more. After so many, a loss that falls at
 #: no length of a step falls by no more than rounding.
@@ -92,12 +94,12 @@ def descend(
     while True:
         size = max(abs(now.value), unit, np.finfo(float).tiny)
         direction, gap = _newton(P, pairs, slope, size / caution)
-        if age and gap > max(tol, now.gap / slow) and not quadratic:
+        if age and not quadratic and not tol < gap <= now.gap / slow:
             del P, Q  # before there are others
             P, Q, age = hessian(now.weights, 0.0), None, 0
             direction, gap = _newton(P, pairs, slope, size / caution)
         if gap <= tol and not quadratic:
-            gap = max(gap, doubt(now.weights, slope, gap) / size)
+            gap = max(gap, caution * doubt(now.weights, slope, gap) / size)
         now.gap = gap = min(gap, abs(now.value) / size)  # no loss is below 0
         now.history.append({"loss": now.value, "gap": gap})
         remark(now)

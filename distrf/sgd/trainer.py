@@ -30,8 +30,9 @@ _DIVERGED = 3.0
 _ROSE = 0.02
 #: A solution whose loss exceeds this share of the constant's loss is compared with the constant on all rows.
 _DOUBTFUL = 0.9
-#: Nor does the loss of an epoch tell that of its last weights where a batch has had this many times the mean weight.
-_HEAVY = 2.0
+#: Nor does the loss of an epoch tell that of its last weights where a batch has had this many times the mean weight. Where steps were made
+#: this short since, as they are where the sample that sets them lacks such rows, little is learned from all others.
+_HEAVY, _SHORT = 2.0, 0.1
 #: More epochs would help if the last `_LAST` of them gained more than the share `_UNFINISHED` of the constant's loss.
 _LAST, _UNFINISHED = 3, 0.01
 
@@ -134,8 +135,6 @@ class Trainer:
     def run(self) -> None:
         """Train. Afterwards `solution` has the weights and `training.history` the epochs."""
         p = self.training
-        if p.stopped:
-            return
         if self.fallback is None:
             self.fallback = self.optimizer.solution(self.state).copy()
         self.batches.begin(self._sequence(p.epoch, p.batch))
@@ -298,6 +297,8 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
             f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least): the constant is what is "
             f"kept; {remedy}"
         )
+    elif p.heaviest > _HEAVY and getattr(trainer.state, "scale", 1.0) < _SHORT:
+        warning = f"steps are {1.0 / trainer.state.scale:.0f} times shorter than without them, and learn little; {remedy}"
     elif gained > _UNFINISHED:
         warning = (
             f"the loss still falls after {len(losses)} epochs: to {losses[-1]:.4g} in the last {_LAST}, by {gained:.1%} of that of "

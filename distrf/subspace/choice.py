@@ -21,8 +21,6 @@ _ROWS_PER_FEATURE, _QUICK = 8, 1_024
 _WIDEST = 2_048
 #: Most bytes of all states of one column block on a worker: 1 GiB.
 COLUMN_BLOCK_BYTES = 2**30
-#: How many states of that size one worker may hold at a time.
-HELD_STATES = states_held(64)
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ def column_blocks(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[i
     whole = ProductReduction(source, width=width, last=D)
     if states_held(count_segments(n_rows, whole)) * whole.nbytes <= COLUMN_BLOCK_BYTES:
         return [(0, D)]
-    step = max(1024, COLUMN_BLOCK_BYTES // (HELD_STATES * 8 * width) // 1024 * 1024)
+    step = max(1024, COLUMN_BLOCK_BYTES // (states_held(64) * 8 * width) // 1024 * 1024)
     return [(a, min(a + step, D)) for a in range(0, D, step)]
 
 

