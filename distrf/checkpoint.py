@@ -151,7 +151,7 @@ class Checkpoint:
         numbers : mapping
             Plain values, as JSON.
         """
-        self._numbers = from_json(to_json(numbers))
+        self._numbers = dict(numbers)  # JSON of them where they are written: histories are long
         self._write("state", arrays)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:

@@ -177,12 +177,12 @@ class _StoreReduction(RowCount):
         index = first_row // self.block_rows
         for name, block in zip(self.names, blocks, strict=True):
             # The sum is not finite if an entry is not: one number to look at instead of a block.
-            if block.dtype.kind == "f" and not np.isfinite(block.sum(dtype=np.float64)):
-                bad = first_not_finite(block)
-                if bad is not None:
-                    raise InputError(
-                        f"{name} must be finite, but row {first_row + bad[0]} is not; impute or drop such rows"
-                    )
+            with np.errstate(all="ignore"):  # of infinities of both signs
+                finite = block.dtype.kind != "f" or np.isfinite(block.sum(dtype=np.float64))
+            if not finite and (bad := first_not_finite(block)) is not None:
+                raise InputError(
+                    f"{name} must be finite, but row {first_row + bad[0]} is not; impute or drop such rows"
+                )
         values = dict(zip(self.names, blocks, strict=True))
         return state + store.write_block(self.path, index, values, store_id=self.store_id)
 

@@ -299,17 +299,17 @@ def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str
     )
     require_columns(path, schema, [*names, *exclude, *target])
     if selection.columns is None:
-        left = {*target, *exclude, *row_labels(schema)}
-        fields = [one for one in schema if one.name not in left]
+        labels = row_labels(schema).difference(target, exclude)
+        fields = [one for one in schema if one.name not in labels.union(target, exclude)]
         odd = [f"{one.name!r} ({one.type})" for one in fields if base_of(one.type) is None]
         if odd and selection.coded:
             fields = [one for one in fields if base_of(one.type) is not None]
             warn(f"left out: what is no number, boolean, text, date or time: {listed(odd)}", UserWarning)
         names = [one.name for one in fields]
         if names[:1] == ["Unnamed: 0"] and not selection.coded:
-            del names[0]
-            labels = f"the first column of {path!r} has no name, as row labels of pandas"
-            warn(f"{labels}: it is left out; take it with columns=", UserWarning)
+            labels.add(names.pop(0))
+        if found := listed(map(repr, sorted(labels))):
+            warn(f"left out: row labels of pandas without a name: {found}; name them in columns=", UserWarning)
     if target and target[0] in names:
         raise InputError(f"the target {target[0]!r} is among columns=; leave it out")
     if not names:

@@ -279,7 +279,7 @@ class TableEncoder(FeatureEstimator):
         encoded = encode_columns(kinds, summary, replace(self._choices(), crossing=crossing))
         encodings = [one for _, made in encoded for one in made]
         if not encodings:
-            left = listed(f"{facts['name']!r}: {facts['why']}" for facts, _ in encoded)
+            left = listed(f"{c['name']!r}: {c['why'].replace(AS_SAID, c['kind'])}" for c, _ in encoded)
             raise InputError(f"no column varies: {left}; give others")
         self.map_ = TableMap.of_encodings(rows.shape[1], encodings)
         self.schema_ = None if schema is None else schema.spec()

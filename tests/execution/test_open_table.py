@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import itertools
+from contextlib import nullcontext
 from decimal import Decimal
 
 import dask
@@ -233,8 +234,11 @@ def test_an_index_of_pandas_is_a_column_where_it_has_a_name_or_times(tmp_path, i
     names = ["x", "t", *(name for name in index.names if name)] + ["__index_level_0__"] * (
         index.dtype.kind == "M"
     )
+    unnamed = "__index_level_0__" in pa.Table.from_pandas(frame).column_names and names == ["x", "t"]
     for data in (frame, tmp_path / "a.parquet", pa.Table.from_pandas(frame)):
-        table = open_table(data)
+        told = unnamed and data is not frame  # what a source shows and no model uses is named
+        with pytest.warns(UserWarning, match="left out: row labels of pandas") if told else nullcontext():
+            table = open_table(data)
         assert table.schema.names == names
         same(table.rows(), coded(as_arrow(frame), table.schema))
     if index.nlevels == 1:

@@ -172,7 +172,7 @@ def test_first_lines(tmp_path):
     (tmp_path / "a.tsv").write_bytes(b"a;b\n1\n")
     assert open_source(tmp_path / "a.tsv", Selection()).columns == ["a;b"]
     path.write_bytes(b",a\n0,1\n")
-    with pytest.warns(UserWarning, match="has no name, as row labels of pandas: it is left out"):
+    with pytest.warns(UserWarning, match="left out: row labels of pandas without a name: 'Unnamed: 0'"):
         assert open_source(path, Selection()).columns == ["a"]
     (tmp_path / "c.csv").write_text("a,c\n1,2\n")
     with pytest.raises(StoreError, match=r"same columns; '.*c.csv' has \['a', 'c'\], '.*a.csv' has"):

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from distrf import TableEncoder
+from distrf import TableEncoder, train
 from distrf.errors import InputError
 from distrf.maps.table_columns import FOLDS, Indicator, OneHot, TargetMeans, Units, row_folds
 
@@ -130,6 +130,13 @@ def test_refused(parameters, words):
         TableEncoder(**parameters).fit(numbers_table(100))
     with pytest.raises(NotFittedError):
         TableEncoder().transform(numbers_table(10))
+
+
+def test_a_table_in_which_nothing_varies_is_told_by_kinds():
+    """What `train` guesses reaches the encoder as said, which the user did not."""
+    table = pa.table({"name": [f"a{i}" for i in range(60)], "same": [1] * 60, "y": np.arange(60) / 7})
+    with pytest.raises(InputError, match="no column varies: 'name': id, 'same': the same"):
+        train(table, target="y")
 
 
 def test_a_tail_behind_zeros_is_told_apart():
