@@ -165,7 +165,7 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 FLAG = Rule(("True", "False"), _is_flag)
 NONE = Rule(("None",), lambda value: value is None)
-COLUMNS = Rule(("names or numbers of columns, each of them once",), _are_distinct) | NONE
+COLUMNS = Rule(("a list of names or numbers of columns, each of them once",), _are_distinct) | NONE
 PLACE = Rule(("a path or URL",), lambda value: isinstance(value, (str, os.PathLike)) and value != "")
 FOLDER = Rule(("a folder or URL",), PLACE.allows) | NONE
 JOBS = (

@@ -130,7 +130,10 @@ def test_a_function_checks_its_arguments_by_rules():
     assert made.parameter_rules["n"].allows(5)
     for wrong, message in (
         ({"n": 0}, "n must be an integer >= 1, got 0"),
-        ({"names": ["a", "a"]}, "names must be names or numbers of columns, each of them once or None"),
+        (
+            {"names": ["a", "a"]},
+            "names must be a list of names or numbers of columns, each of them once or None",
+        ),
         ({"names": "a"}, "each of them once"),
         ({"sizes": ()}, "sizes must be one or more, each an integer >= 2"),
         ({"sizes": [1]}, "one or more"),

@@ -134,7 +134,7 @@ SPOILED[:, 3] = np.nan
         (X, Y, {"model__cv": [3, 5]}, {}, "not 'model__cv': ridge judges"),
         (X, Y, {"alpha": [-1.0]}, {}, "alpha must be"),
         (X, Y, {"alpha": [1.0]}, {"alpha": 2.0}, "alpha is in grid= and is 2.0 by an option"),
-        (X, Y, {"map__n_components": [2]}, {}, "without map__n_components"),
+        (X, Y, {"map__n_components": [2]}, {}, "n_components and alpha have no step"),
         (X, Y, {"map__gamma": [1.0]}, {"set": {"map__gamma": 2.0}}, "map__gamma is in grid= and is 2.0"),
         (X, None, GRID, {}, "needs a target"),
         (X, Y[:50], GRID, {}, "as many rows as X, got 50 and 1437"),

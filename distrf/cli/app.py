@@ -210,7 +210,8 @@ def inspect(session: Session, path: Place, given: Given) -> None:
 
     if store.is_model_folder(path):
         result = {"kind": "model", **store.read_spec(path), "arrays": store.array_shapes(path)}
-        session.finish(result, console.document(result))
+        shown, made = console.document(result), result["model"].get("training")
+        session.finish(result, console.training(f"{shown}\n\nmodel {path}", made) if made else shown)
     else:
         info = store.info(path)
         made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
@@ -294,8 +295,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     tuned = search(x, grid=given.get("grid", {}), out=out, say=session.say, **options)
     best = ", ".join(f"{name} {value}" for name, value in tuned.best["parameters"].items())
     lines = [f"best: {best}; {tuned.metric} {tuned.best['score']:.4f} on {tuned.judged}"]
-    lines += [str(choice) for choice in tuned.model.training_.choices if choice.what == "split"]
-    lines += [f"model {out}, trained on all {session.data.n:,} rows"]
+    lines += [f"model {out}, trained on all {session.data.n:,} rows", *map(str, tuned.model.training_.choices)]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines))
 
 

@@ -226,10 +226,9 @@ def table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    plain = isinstance(value, int) and not isinstance(value, bool)
-    return "" if value is None else f"{value:,}" if plain else str(value)
+    from ..plain_data import shown
+
+    return "" if value is None else shown(value)
 
 
 def document(value: Any) -> str:

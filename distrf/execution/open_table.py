@@ -236,7 +236,7 @@ def _open_files(path: str | os.PathLike[str], selection: Selection) -> Table:
     source = formats.open_source(path, selection)
     if not isinstance(source, TableSource) or source.rows.coded is None:
         raise InputError(
-            f"a table is Parquet or CSV; {source.path!r} is read by {type(source).__name__}; open it with open_rows"
+            f"a table is Parquet or CSV, whose columns have names; {source.path!r} is rows of numbers, which open_rows opens"
         )
     return _table_of(source)
 

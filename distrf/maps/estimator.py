@@ -317,9 +317,9 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Returns
         -------
         dict
-            Plain JSON by name: length scale, projection and kernel, where the map has them.
+            Plain JSON by name: length scale, where all columns share it, projection and kernel, where the map has them.
         """
-        names = ("length_scale", "projection")
+        names = (n for n in ("length_scale", "projection") if np.ndim(getattr(self, n, 1.0)) == 0)
         fitted = {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
         return fitted | ({"kernel": self.kernel_.spec()} if hasattr(self, "kernel_") else {})
 

@@ -307,8 +307,9 @@ class _Making:
         self._compare(outcome)
         best, found = outcome.best, outcome.passes or outcome.found
         why = (
-            f"{'log loss' if self.labels else 'squared error over variance'} {found.loss:.4g}, {outcome.linear.loss:.4g} of the "
-            f"columns alone, {outcome.constant.loss:.4g} of a constant, on {self.sample.judged:,} held-out rows"
+            f"{'log loss' if self.labels else 'squared error over variance'} {found.loss:.4g}, {outcome.linear.loss:.4g} of "
+            f"{'ridge on ' if outcome.passes else ''}the columns alone, {outcome.constant.loss:.4g} of a constant, "
+            f"on {self.sample.judged:,} held-out rows"
         )
         name, mapped = best.units if best else next(iter(race.units)), bool(best and best.mapped)
         joined = "columns and map" if best and best.joined else "map"

@@ -68,9 +68,8 @@ class Options:
             owner, _, parameter = str(name).partition("__")
             if owner not in STEPS or not parameter or name in OWN:
                 ways = ", ".join(f"{one}__NAME" for one in STEPS)
-                raise ParameterError(
-                    "set", f"parameters of steps, {ways}, without {' and '.join(OWN)}", repr(name)
-                )
+                rule = f"parameters of steps, {ways}; n_components and alpha have no step"
+                raise ParameterError("set or grid", rule, repr(name))
             given[name] = value
         return {name.partition("__")[2]: v for name, v in given.items() if name.startswith(f"{step}__")}
 

@@ -238,7 +238,7 @@ def is_file(path: str) -> bool:
 def require(path: str) -> None:
     """Raise StoreError if nothing exists at a normalised path."""
     if not (exists(path) or is_web(path)):
-        raise StoreError(f"no such store: nothing exists at {path!r}; check the path")
+        raise StoreError(f"no such store or folder: nothing exists at {path!r}; check the path")
 
 
 def is_glob(path: str) -> bool:

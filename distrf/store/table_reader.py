@@ -273,7 +273,7 @@ class TableRows:
     def _column(self, part: TablePart, name: str, dtype: np.dtype) -> np.ndarray:
         column = part.table.column(name)
         if column.null_count and not self.missing:
-            raise null_error(column, name, part.group.where, part.first)
+            raise null_error(column, name, part.group.where, part.first + 1)
         values = column_values(column, dtype)
         if dtype.kind == "f" and not self.vector:
             _refuse_rounding(column, values.astype(dtype, copy=False), name, part.group.where)

@@ -80,7 +80,7 @@ def target_dtype(kind: pa.DataType, width: int = 0) -> np.dtype:
 
 
 def null_error(column: pa.ChunkedArray, name: str, where: str, first: int = 0) -> InputError:
-    """The error for nulls among targets, at a place in words; first : number of the first row"""
+    """The error for nulls among targets, at a place in words; first : number of the first row, which files count from 1"""
     row = first + int(np.argmax(column.is_null().to_numpy()))
     text = is_text(value_type(column.type))
     hint = "say keep_default_na=False where a word of CSV such as NA is a class, or else " if text else ""

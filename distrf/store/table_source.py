@@ -155,7 +155,7 @@ class TableSource(RowSource):
             for part in rows.parts(0, self.shape[0], 2**20):
                 column = part.table.column(self.target)
                 if column.null_count:
-                    raise null_error(column, self.target, part.group.where, part.first)
+                    raise null_error(column, self.target, part.group.where, part.first + 1)
                 found.update(pc.unique(decoded(column)).to_pylist())
             texts = sorted(found)
         width = max(map(len, texts or ()), default=1)

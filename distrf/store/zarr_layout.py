@@ -304,7 +304,7 @@ def info(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo:
         path = files.normalise(path)
         files.require(path)
         raise StoreError(
-            f"{path!r} is not a store written by distrf: it has no distrf attribute, or its {file} is damaged"
+            f"{path!r} is not a Zarr store written by distrf: its {file} is missing or damaged; files of tables end in .parquet or .csv"
         )
     return found
 

@@ -42,17 +42,17 @@ def find_drift(
     for j in sorted({one.column for one in encodings}):
         x, known = rows[:, j], columns[j]
         missing, unread = is_missing(x), x == UNREAD
-        was = f"was in {100 * known['missing']:.2g} %" if known["missing"] else "never was"
         more = missing.mean() > 3 * known["missing"]
         found = [
-            ((x == MISSING) & more, "is missing in {}, and " + was),
+            ((x == MISSING) & more, f"is missing in {{}}, and was in {100 * known['missing']:.2g} %"),
             (unread & (more or not known["unread"]), "is infinite, or no number, in {}"),
         ]
         if j in levels and known["exact"]:
             found.append((~missing & ~np.isin(x, levels[j]), "has a level that was never seen in {}"))
         elif known["low"] is not None:
             beyond = ~missing & ((x < known["low"]) | (x > known["high"]))
-            found.append((beyond, f"is beyond {known['low']:g} ... {known['high']:g} in {{}}"))
+            shown = (lambda t: np.datetime64(int(t), "s")) if known["kind"] == "date" else "{:g}".format
+            found.append((beyond, f"is beyond {shown(known['low'])} ... {shown(known['high'])} in {{}}"))
         for differs, words in found:
             if len(x) and differs.mean() >= _SHARE:
                 share = f"{100 * differs.mean():.3g} % of {len(x):,} rows looked at"

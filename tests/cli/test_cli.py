@@ -174,7 +174,7 @@ def test_inspect(cli, files, model, tmp_path):
         (files / "train.zarr", "rows", ["1,437 in 8 blocks of 200 (complete)"]),
         (tmp_path / "f.zarr", "features", ["length_scale", "checksum"]),
         (tmp_path / "p.zarr", "predictions", ["prediction", "provenance", str(model)]),
-        (model, "model", ["RandomFourierFeatures", "train.zarr", "<f8"]),
+        (model, "model", ["RandomFourierFeatures", "train.zarr", "<f8", "model: StreamingRidgeClassifier ("]),
     ):
         assert json.loads(cli("inspect", path, "--json").out)["kind"] == kind
         shown = " ".join(cli("inspect", path).out.split())
@@ -187,7 +187,8 @@ def test_rows_that_were_left_out_are_left_out_of_an_evaluation(cli, tmp_path, co
     y = pa.array(np.sin(2 * x), mask=np.arange(100) % 10 == 0)
     pq.write_table(pa.table({"x": x, "y": y}), tmp_path / "a.parquet")
     grid = ["--grid", "n_components=8,16"] if command == "tune" else ["-D", 8]
-    cli(command, tmp_path / "a.parquet", tmp_path / "m", "--target", "y", "--drop-missing-target", *grid)
+    words = [tmp_path / "a.parquet", tmp_path / "m", "--target", "y", "--drop-missing-target", *grid]
+    assert "\nfeatures: " in cli(command, *words).out
     assert json.loads(cli("evaluate", tmp_path / "m", tmp_path / "a.parquet", "--json").out)["rows"] == 90
 
 

@@ -171,9 +171,9 @@ FILES_ONLY = "says how files are read; received a DataFrame; leave it out"
         (3, {}, "a table is a data frame"),
         (FRAME["x"], {}, "a table is a data frame"),
         (FRAME, {"rows_per_block": 3}, FILES_ONLY),
-        (FRAME, {"columns": "x"}, "columns must be names or numbers of columns"),
+        (FRAME, {"columns": "x"}, "columns must be a list of names or numbers of columns"),
         ("none.parquet", {}, "no Parquet file at"),
-        ("a.zarr", {}, r"a table is Parquet or CSV; '.*a.zarr' is read by ZarrSource; open it with"),
+        ("a.zarr", {}, r"a table is Parquet or CSV, .*; '.*a.zarr' is rows of numbers, which open_rows opens"),
     ],
 )
 def test_what_is_no_table(tmp_path, wrong, options, message):

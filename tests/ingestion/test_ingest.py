@@ -279,7 +279,7 @@ def test_no_source(tmp_path):
     for name, message in (
         ("none.csv", "no such data"),
         ("none.npy", "no such file"),
-        ("none.zarr", "no such store"),
+        ("none.zarr", "no such store or folder"),
     ):
         with pytest.raises(StoreError, match=message):
             ingest(tmp_path / name, tmp_path / "o.zarr")

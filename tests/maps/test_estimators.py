@@ -270,3 +270,9 @@ def test_columns_at_fault_are_named():
     frame = pd.DataFrame({"age": [1.0, 2.0, np.nan], "name": ["x", "y", "z"], "size": [1.0, 2.0, 3.0]})
     with pytest.raises(InputError, match="not only finite numbers in the columns age, name; "):
         RandomFourierFeatures(n_components=4).fit(frame)
+
+
+def test_a_length_scale_of_each_column_is_no_fact():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    shared, each = (RandomFourierFeatures(length_scale=scale).fit(X).facts() for scale in (3.0, [1.0, 2.0]))
+    assert (shared["length_scale"], "length_scale" in each) == (3.0, False)

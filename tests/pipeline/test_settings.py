@@ -110,10 +110,10 @@ def test_what_is_set_is_not_searched(options, searched):
     ("options", "words"),
     [
         ({"set": ["map__kernel"]}, "set has parameters by name"),
-        ({"set": {"kernel": 1}}, "set must be parameters of steps, map__NAME, .*got 'kernel'"),
+        ({"set": {"kernel": 1}}, "set or grid must be parameters of steps, map__NAME, .*got 'kernel'"),
         (
             {"alpha": 1.0, "set": {"model__alpha": 1}},
-            "without map__n_components and model__alpha, got 'model__alpha'",
+            "n_components and alpha have no step, got 'model__alpha'",
         ),
         ({"map": None, "n_components": 8}, "has no features and no parameters; leave n_components out"),
         ({"set": {"scale__divisor": 2}}, "scale__divisor needs a scaling"),

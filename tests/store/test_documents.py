@@ -205,7 +205,7 @@ def test_an_edited_array(tmp_path):
 
 
 def test_no_document(tmp_path):
-    with pytest.raises(StoreError, match="no such store"):
+    with pytest.raises(StoreError, match="no such store or folder"):
         read_model_folder(tmp_path / "m")
     with pytest.raises(StoreError, match=r"it has no model\.json"):
         read_model_folder(tmp_path)

@@ -96,10 +96,10 @@ def test_codes_outside_the_classes(tmp_path):
 
 
 def test_missing_and_strange_paths(tmp_path):
-    with pytest.raises(StoreError, match="no such store"):
+    with pytest.raises(StoreError, match="no such store or folder"):
         open_rows(tmp_path / "none.zarr")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(StoreError, match="not a store written by distrf"):
+    with pytest.raises(StoreError, match="not a Zarr store written by distrf"):
         open_rows(tmp_path / "folder")
     (tmp_path / "broken.zarr").mkdir()
     (tmp_path / "broken.zarr/zarr.json").write_text("{ not json")

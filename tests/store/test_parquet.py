@@ -223,7 +223,7 @@ def test_part_folder_refusals(tmp_path):
     (tmp_path / "other.parquet/file").touch()
     with pytest.raises(StoreError, match="must be free"):
         create_parts(tmp_path / "other.parquet", {}, 1, overwrite=True)
-    with pytest.raises(StoreError, match="no such store"):
+    with pytest.raises(StoreError, match="no such store or folder"):
         write_block(tmp_path / "none.parquet", 0, {"a": [1]}, store_id=None)
     folder_id, _ = create_parts(tmp_path / "p.parquet", {}, 1)
     with pytest.raises(InputError, match="occur twice"):

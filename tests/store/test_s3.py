@@ -128,7 +128,7 @@ def test_rows(s3):
     s3.fs.rm(f"{s3.bucket}/a.zarr/X/c/1/0")
     with pytest.raises(StoreError, match="is missing though"):
         rows.compute()
-    with pytest.raises(StoreError, match="no such store"):
+    with pytest.raises(StoreError, match="no such store or folder"):
         open_rows(f"{s3.url}/none.zarr")
 
 

@@ -103,11 +103,11 @@ def test_foreign_paths_are_never_touched(tmp_path):
             with pytest.raises(StoreError, match="must be free or hold a distrf store"):
                 create(tmp_path / name, holds, overwrite=overwrite)
     assert (tmp_path / "notes/a.txt").read_text() == "keep"
-    with pytest.raises(StoreError, match="not a store written by distrf"):
+    with pytest.raises(StoreError, match="not a Zarr store written by distrf"):
         info(tmp_path / "other.zarr")
-    with pytest.raises(StoreError, match="no such store"):
+    with pytest.raises(StoreError, match="no such store or folder"):
         info(tmp_path / "nothing.zarr")
-    with pytest.raises(StoreError, match="no such store"):
+    with pytest.raises(StoreError, match="no such store or folder"):
         write_block(tmp_path / "nothing.zarr", 0, {}, store_id=None)
 
 

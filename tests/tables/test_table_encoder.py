@@ -172,6 +172,8 @@ def test_drift():
         }
     )  # fmt: skip
     age, city, missing = encoder.find_drift(other)
+    late = other.set_column(4, "when", pa.array(np.full(n, 10**9).astype("datetime64[s]")))
+    assert any(said.startswith("'when' is beyond 1970-01-") for said in encoder.find_drift(late))
     assert age.startswith("'age' is beyond")
     assert "'city' has a level that was never seen in 5 % of 1,000 rows" in city
     assert "'flag' is missing in 2 %" in missing
