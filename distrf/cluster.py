@@ -243,8 +243,8 @@ def _started(spec: dict[str, Any], name: str, stack: ExitStack) -> Any:
     def explain(error: BaseException) -> ClusterError:
         while error.__cause__ is not None:  # Dask wraps what a worker says of an argument
             error = error.__cause__
-        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        return ClusterError(f"{spec['class']} of cluster={name} did not start: {text}")
+        text = f"{spec['class']} of cluster={name} did not start: {type(error).__name__}: {' '.join(str(error).split())}"
+        return ClusterError(text + "; a script connects below `if __name__ == '__main__':`" * ("Nanny" in text))
 
     with reworded(explain):  # of a provider: no region, no credentials, an argument that it does not know
         if "timeout" in wait:  # workers that take so long to come at first do so amid a job too

@@ -53,7 +53,7 @@ class ForeignSource(RowSource):
         node, chosen = _checked(path, array), None
         if node is None or node.ndim != 2 or 0 in node.shape:
             raise StoreError(
-                f"rows are the 2-D array X of a Zarr group, or one array; {path!r} has {node}; open an array by its own path"
+                f"rows are the 2-D array X of a Zarr group, or one array; {path!r} has {node or 'none'}; open an array by its own path"
             )
         n, d = node.shape
         if selection.columns is not None:
@@ -119,7 +119,7 @@ def _checked(path: str, name: str) -> Any:
     if "distrf" in node.attrs:
         raise files.damaged(f"{named} is one of a store of distrf, which says nothing of it")
     if node.dtype.kind not in "biuf":
-        raise StoreError(f"arrays hold numbers; {named} has the dtype {node.dtype}; give it as y=")
+        raise StoreError(f"arrays hold numbers; {named} has the dtype {node.dtype}; write numbers, or give y=")
     said: dict[str, Any] = {key: value for key, value in node.attrs.items() if key in _CODED}
     if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in node.attrs and node.metadata.fill_value:
         said["fill_value"] = node.metadata.fill_value  # which xarray takes for what is missing

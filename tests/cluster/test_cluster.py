@@ -24,6 +24,16 @@ THREADS = {"n_workers": 1, "processes": False}
 NONE = {"n_workers": 0, "threads_per_worker": 1, "processes": False}
 
 
+class Unguarded(LocalCluster):
+    """What Dask says of a script that starts processes as it is imported."""
+
+    def __init__(self):
+        raise RuntimeError("Nanny failed to start worker process")
+
+    def __del__(self):
+        pass
+
+
 class Regionless(LocalCluster):
     """A provider's error of several lines."""
 
@@ -130,6 +140,7 @@ def test_malformed_files(tmp_path, text, message):
         ("fractions.Fraction", {}, InputError, "a subclass of distributed.deploy.Cluster"),
         ("distributed.LocalCluster", {"n_workers": 0, "n_workerz": 1, "security": 3}, ClusterError,
          "distributed.LocalCluster of cluster=.*c.yaml did not start: TypeError: .*Security object"),
+        (f"{__name__}.Unguarded", {}, ClusterError, "failed to start .*; a script connects below `if __name__ == '__main__':`"),
         (f"{__name__}.Regionless", {}, ClusterError, "did not start: ValueError: You must specify a region. See"),
         # Dask says it of a worker, and of one in a process of its own further down.
         ("distributed.LocalCluster", THREADS | {"lifetimes": "1 hour"}, ClusterError,
