@@ -120,11 +120,8 @@ def ingest(
 def _part(source: str, selection: Selection) -> dict[str, Any]:
     """What tells the rows of a source from others."""
     found = find_format(source).fingerprint(source), content_of_files(file_lists.all_files(source))
-    return {
-        "name": os.path.basename(source),
-        "fingerprint": fingerprint_of_spec(found),
-        "target": selection.target,
-    }
+    part = {"name": os.path.basename(source), "fingerprint": fingerprint_of_spec(found)}
+    return part | {"target": selection.target, "zero_based": selection.zero_based}
 
 
 def _create(
