@@ -57,11 +57,8 @@ class MatrixSource(RowSource):
         """Members and text are read."""
         with files.reading(path, "a file of numbers"):
             version = files.state(path, remote=True)
-        target, columns, counting = (
-            selection.target,
-            selection.columns,
-            (selection.n_features, selection.zero_based),
-        )
+        target, columns = selection.target, selection.columns
+        counting = selection.n_features, selection.zero_based
         goal: Any = None
         member = "" if path.endswith(".npy") else "X"
         X: Any = _array(path, member, version, counting)

@@ -15,12 +15,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+import zarr
 from sklearn.datasets import dump_svmlight_file
 from stored_arrays import contents, read
 
 from distrf import ingest, open_rows, write_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.progress import listening
+from distrf.store.zarr_foreign import ForeignSource
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(37, 3))
@@ -211,6 +213,27 @@ def test_svmlight_text(tmp_path, case):
     else:
         ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr", **options)
         np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], expected)
+
+
+def test_svmlight_that_is_counted_otherwise(tmp_path):
+    (tmp_path / "a.svm").write_bytes(b"1 1:7\n")
+    ingest(tmp_path / "a.svm", tmp_path / "a.zarr", n_features=3)
+    with pytest.raises(SpecMismatchError, match="zero_based: None -> True"):
+        ingest(tmp_path / "a.svm", tmp_path / "a.zarr", n_features=3, zero_based=True)
+
+
+def test_a_chunk_is_decoded_once(tmp_path, monkeypatch):
+    """Also where it holds several blocks of the output."""
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("X", data=X, chunks=(20, 3))
+    group.create_array("y", data=X[:, 0], chunks=(5,))
+    read, places = ForeignSource.read, []
+    monkeypatch.setattr(ForeignSource, "read", lambda self, *rows: places.append(rows) or read(self, *rows))
+    ingest(tmp_path / "a.zarr", tmp_path / "b.zarr", block_rows=4)
+    assert sorted(places) == [(0, 37), (0, 37)]
+    got, y = open_rows(tmp_path / "b.zarr")
+    np.testing.assert_array_equal(got.compute(scheduler="sync"), X)
+    np.testing.assert_array_equal(y.compute(scheduler="sync"), X[:, 0])
 
 
 def test_svmlight_is_read_as_it_is(tmp_path):
