@@ -13,6 +13,7 @@ from ..errors import StoreError, warn
 from . import files
 from .file_lists import version_of
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers, single
+from .spec import fingerprint_of_spec
 from .zarr_arrays import zarr_store
 from .zarr_layout import block_lengths, stored
 
@@ -88,8 +89,10 @@ class ForeignSource(RowSource):
 
     @classmethod
     def fingerprint(cls, path: str) -> str:
-        """By the metadata of X."""
-        return cls.open(path, Selection()).version
+        """By the metadata of all arrays: any may be the target."""
+        node = _node(path, "")
+        names = [""] if isinstance(node, zarr.Array) else sorted(node.array_keys())
+        return fingerprint_of_spec([_version(path, name) for name in names])
 
 
 @lru_cache(maxsize=32)

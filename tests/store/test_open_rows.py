@@ -14,6 +14,7 @@ from stored_arrays import fill
 
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_rows
+from distrf.store.zarr_foreign import ForeignSource
 
 
 @pytest.fixture
@@ -146,11 +147,12 @@ def test_foreign_targets_and_weights(tmp_path):
         open_rows(tmp_path / "f.zarr", weight="two")
     with pytest.raises(StoreError, match="'none' is no array of the 20 rows"):
         open_rows(tmp_path / "f.zarr", target="none")
-    old = open_rows(tmp_path / "f.zarr")[1]
+    old, known = open_rows(tmp_path / "f.zarr")[1], ForeignSource.fingerprint(f"{tmp_path}/f.zarr")
     np.testing.assert_array_equal(run(old), np.arange(20.0))
     group.create_array("y", data=-np.arange(20.0), chunks=(5,), overwrite=True)
     new = open_rows(tmp_path / "f.zarr")[1]
     assert new.name != old.name
+    assert ForeignSource.fingerprint(f"{tmp_path}/f.zarr") != known
     np.testing.assert_array_equal(run(new), -np.arange(20.0))
 
 
