@@ -62,7 +62,7 @@ def ingest(
     ----------
     source : str or PathLike
         A .npy, .npz or .svmlight (.libsvm) file, or what `open_rows` reads: .parquet or .csv (a file, a folder, a
-        glob), a store. Text may be packed. A few pieces are held in memory; .npz and .svmlight are read whole.
+        glob), Zarr. Text may be packed. A few pieces are held in memory; .npz and .svmlight are read whole.
     out : str or PathLike
         The Zarr store to write.
     target : str or None, default=None
