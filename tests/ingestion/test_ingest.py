@@ -284,6 +284,13 @@ def test_no_rows(tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "a.zarr")[1], LABELS)
 
 
+@pytest.mark.parametrize("rows", [0, -1])
+def test_blocks_of_npy_have_rows(tmp_path, rows):
+    np.save(tmp_path / "a.npy", X)
+    with pytest.raises(StoreError, match=f"rows_per_block={rows}.*use rows_per_block=1 or 2"):
+        open_rows(tmp_path / "a.npy", rows_per_block=rows)
+
+
 def test_rows_of_npy_are_read_where_they_lie(tmp_path):
     np.save(tmp_path / "a.npy", X)
     rows, y = open_rows(tmp_path / "a.npy", target="-1", rows_per_block=10)
