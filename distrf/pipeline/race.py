@@ -378,8 +378,9 @@ class Race:
         """
         narrow, own = min(leaders.values(), key=lambda one: self.units[one[0].units].shape[1])
         starts = {best: alpha} | ({narrow: own} if narrow.units != best.units and self._learns(narrow) else {})
-        if not told and best.length is not None:
-            starts |= {replace(c, length=c.length / c.multiple, multiple=1.0): _UNTOLD for c in starts}  # type: ignore[operator]
+        if not told:
+            mapped = [(c, c.length / c.multiple) for c in starts if c.length and c.multiple]
+            starts |= {replace(c, length=length, multiple=1.0): _UNTOLD for c, length in mapped}
         going = {start: self._tried(start, near, self.fewer, True) for start, near in starts.items()}
         plain = found = going[best]
         for _ in range(_ROUNDS if told else 2 * _ROUNDS):
