@@ -160,7 +160,8 @@ def _append(source: str, out: str, selection: Selection) -> StoreInfo:
             "rows that are appended count columns as those before, and a 0 need not occur in them; give zero_based=True or False"
         )
     target, columns = selection.target or old.target, old.columns or spec.get("columns")
-    width = old.arrays["X"].tail[0] if svmlight else None  # the last columns may have no entry in these rows
+    # The last columns may have no entry in these rows.
+    width = old.arrays["X"].tail[0] if svmlight and columns is None else None
     selection = replace(selection, target=target, columns=columns, n_features=width)
     read_as(spec.get("csv", {}), source)
     part = _part(source, selection)  # before it is read

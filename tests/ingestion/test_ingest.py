@@ -215,6 +215,14 @@ def test_svmlight_text(tmp_path, case):
         np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], expected)
 
 
+def test_svmlight_behind_chosen_columns(tmp_path):
+    (tmp_path / "a.svm").write_bytes(TEXT)
+    (tmp_path / "b.svm").write_bytes(b"3 1:4 2:5 3:6\n")
+    ingest(tmp_path / "a.svm", tmp_path / "a.zarr", columns=[2, 0])
+    ingest(tmp_path / "b.svm", tmp_path / "a.zarr", append=True, zero_based=False)
+    assert read(tmp_path / "a.zarr")[0].tolist() == [[2, 0], [0, 0], [0, 7], [6, 4]]
+
+
 def test_svmlight_that_is_counted_otherwise(tmp_path):
     (tmp_path / "a.svm").write_bytes(b"1 1:7\n")
     ingest(tmp_path / "a.svm", tmp_path / "a.zarr", n_features=3)
