@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -10,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DistrfError, InputError, StoreError, brief, did_you_mean
+from ..errors import DistrfError, StoreError, brief, did_you_mean
 from . import files
-from .row_source import RowSource, Selection, column_numbers
+from .row_source import RowSource, Selection, column_numbers, single
 from .spec import fingerprint_of_spec
 from .zarr_arrays import open_nodes
 from .zarr_layout import StoreInfo, block_lengths, info
@@ -127,6 +126,7 @@ class ZarrSource(RowSource):
             )
         open_nodes(store)  # they are compared with what the store says
         X, names = store.arrays["X"], store.columns
+        unit = store.block_rows if X.sparse else X.chunks[0]
         if selection.columns is not None:
             chosen = column_numbers(path, selection.columns, names, X.tail[0])
             names = names and [names[j] for j in chosen]
@@ -134,13 +134,7 @@ class ZarrSource(RowSource):
             path=store.path,
             shape=(store.n_rows, X.tail[0] if chosen is None else len(chosen)),
             dtype=np.dtype(X.dtype),
-            block_lengths=block_lengths(
-                store.path,
-                store.n_rows,
-                store.block_rows if X.sparse else X.chunks[0],
-                store.block_rows,
-                selection.rows_per_block,
-            ),
+            block_lengths=block_lengths(path, store.n_rows, unit, store.block_rows, selection.rows_per_block),
             columns=names,
             sparse=X.sparse,
             target=selection.target or store.target,
@@ -176,12 +170,7 @@ class ZarrSource(RowSource):
         """The array of that name, else a column of X, as it is stored."""
         array = "y" if name == self.store.target else name
         if array in self.store.arrays and array != "X":
-            found = self._beside(array)
-            if math.prod(found.shape[1:]) != 1:
-                raise InputError(
-                    f"a column has one value a row; {array!r} of {self.path!r} has shape {found.shape}"
-                )
-            return found
+            return single(self._beside(array), array)
         X = self.store.arrays["X"]
         rows = replace(self.rows, columns=column_numbers(self.path, [name], self.store.columns, X.tail[0]))
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
