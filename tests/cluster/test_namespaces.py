@@ -163,6 +163,7 @@ def jobs(hosts):
     for name in ("featurize", "train"):
         words = [sys.executable, "-m", "distrf", *jobs[name]("local").split()]
         subprocess.run(words, cwd=hosts.folder, env=hosts.environment, check=True, timeout=200)
+    return jobs
 
 
 def busy_seconds(process):

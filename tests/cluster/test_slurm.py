@@ -137,7 +137,7 @@ def amid(job, folder, printed):
 @pytest.fixture(scope="module")
 def undisturbed(environment, jobs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
-    with submit(environment, folder) as job:
+    with submit(environment, jobs, folder) as job:
         assert job.wait(timeout=300) == 0, log(folder)
     return folder
 
