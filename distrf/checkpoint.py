@@ -126,22 +126,6 @@ class Checkpoint:
             self._write(str(self._done), results)
         return self.arrays
 
-    def once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """Compute one array as a step of its own. It is returned, and not kept in `arrays`.
-
-        Parameters
-        ----------
-        make : callable
-            Makes the array. It is not called if an earlier run has kept the array.
-
-        Returns
-        -------
-        array
-        """
-        name = f"array{self._count + 1}"
-        self.run(lambda _: {name: make()})
-        return self.arrays.pop(name)
-
     def keep(self, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> None:
         """Write a state of the training loop in place of the one before. All steps must be done.
 

@@ -26,7 +26,7 @@ from .plain_data import Codec, array_name
 from .record import Training
 from .registry import SAVABLE, load_plugins
 from .ridge.kept_state import KeptState
-from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
+from .store import existing_model_folder, read_model_folder, write_model_folder
 
 
 def save_model(
@@ -112,16 +112,12 @@ def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
     load_plugins()  # whose classes the model may name
     what = f"{os.fspath(path)!r} is not a valid model"
     with reworded(lambda error: StoreError(f"{what}: {error!r}; restore it or train again")):
-        model = _decode_model(spec["model"], arrays)
+        model = _CODEC.decode(spec["model"], arrays)
+        _check_fitted(model)
         training, target = getattr(model, "training_", None), spec.get("input", {}).get("target")
         if training is not None and training.target is None and target is not None:
             model.training_ = replace(training, target=target)  # of a command, which notes how it read its rows
         return model
-
-
-def model_details(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON of a saved model without its arrays."""
-    return read_spec(path)
 
 
 def model_identity(model: BaseEstimator) -> dict[str, Any]:
@@ -139,12 +135,6 @@ def _encode_model(model: Any, arrays: dict[str, np.ndarray], where: str = "model
     training = getattr(model, "training_", None)  # of those that distrf.train made
     record = {} if training is None else {"training": training.to_dict()}
     return {"$pipeline": steps, **record}
-
-
-def _decode_model(entry: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    model = _CODEC.decode(entry, arrays)
-    _check_fitted(model)
-    return model
 
 
 def _check_fitted(model: Any) -> None:

@@ -16,6 +16,7 @@ from .file_lists import version_of
 
 _FLOAT = "__float__"  # JSON has no NaN or infinity
 _EDGE = 65_536
+_ABSENT = "(absent)"  # of an entry that only one of two specs has
 
 
 def to_json(value: Any, where: str = "spec") -> Any:
@@ -93,12 +94,7 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
         lines = []
         for key in sorted(old.keys() | new.keys()):
             here = f"{where}.{key}" if where else key
-            if key not in old:
-                lines.append(f"{here}: (absent) -> {_short(new[key])}")
-            elif key not in new:
-                lines.append(f"{here}: {_short(old[key])} -> (absent)")
-            else:
-                lines += differences(old[key], new[key], here)
+            lines += differences(old.get(key, _ABSENT), new.get(key, _ABSENT), here)
         return lines
     # True == 1 in Python, but not in a spec.
     same = old == new and isinstance(old, bool) == isinstance(new, bool)

@@ -188,11 +188,6 @@ class StoreInfo:
         return index * self.block_rows, min(self.n_rows, (index + 1) * self.block_rows)
 
     @property
-    def first_block(self) -> int:
-        """The first block that an append writes, which begins with the rows that the last block of the shorter store has."""
-        return (self.first_row or 0) // self.block_rows
-
-    @property
     def file(self) -> str:
         """The name of the file of its document."""
         return PARTS if self.kind == "parts" else ZARR if self.first_row is None else APPEND
@@ -207,7 +202,8 @@ class StoreInfo:
         if self.complete and self.kind != "parts":
             return []
         done = files.names_in(os.path.dirname(f"{self.path}/{self.mark(0)}"))
-        blocks = range(self.first_block, self.n_blocks)
+        # The first one of an append begins with the rows that the last block of the shorter store has.
+        blocks = range((self.first_row or 0) // self.block_rows, self.n_blocks)
         return [index for index in blocks if os.path.basename(self.mark(index)) not in done]
 
     def facts(self) -> list[tuple[str, Any]]:
