@@ -34,7 +34,6 @@ from .table_schema import (
     target_dtype,
     value_type,
 )
-from .text_forms import NUMBER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,23 +126,10 @@ class TableSource(RowSource):
             The table lacks a column, or has it in another type.
         """
         if fault := drift(schema, self.schema):
-            raise InputError(f"{fault} (in {self._stray(schema) or repr(self.path)})")
+            raise InputError(f"{fault} (in {self.path!r})")
         rows = replace(self.rows, columns=tuple(schema.names), coded=schema, dtype="<f8", vector=False)
         shape, dtype = (self.shape[0], len(schema.columns)), np.dtype(np.float64)
         return replace(self, shape=shape, dtype=dtype, columns=schema.names, rows=rows)
-
-    def _stray(self, schema: TableSchema) -> str:
-        """The first text that is no number, of a column of text that is to be one of numbers."""
-        texts = {one.name for one in self.schema if is_text(value_type(one.type))}
-        names = [c.name for c in schema.columns if c.base == "number" and not c.form and c.name in texts]
-        for part in (
-            self._column(names[0], np.dtype(object)).rows.parts(0, self.shape[0], 2**16) if names else ()
-        ):
-            column = decoded(part.table.column(0))
-            row = pc.index(pc.match_substring_regex(column, NUMBER), pa.scalar(False)).as_py()
-            if row >= 0:
-                return f"{part.group.where}: {names[0]!r} has {column[row].as_py()[:60]!r} in row {part.first + row + 1:,}"
-        return ""
 
     def target_source(self) -> Self | None:
         """The target column; text takes one pass to find its width."""
