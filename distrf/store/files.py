@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -371,10 +370,3 @@ def remove(path: str) -> None:
         shutil.rmtree(path)
     elif fs.lexists(root):
         fs.rm(root, recursive=not is_local(path))
-
-
-def remove_partials(path: str) -> None:
-    """Remove the temporary files that a killed writer left in a local folder."""
-    for file in Path(path).rglob("*.partial") if is_local(path) else ():
-        if re.fullmatch(PARTIAL, file.name):
-            file.unlink()

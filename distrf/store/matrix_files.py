@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from ..errors import InputError, reworded
 from . import files
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
+from .zarr_layout import block_lengths
 
 #: Endings of the names of svmlight text.
 SVMLIGHT = tuple(
@@ -57,12 +58,9 @@ class MatrixSource(RowSource):
         """Members and text are read."""
         with files.reading(path, "a file of numbers"):
             version = files.state(path, remote=True)
-        target, columns, counting = (
-            selection.target,
-            selection.columns,
-            (selection.n_features, selection.zero_based),
-        )
+        target, columns = selection.target, selection.columns
         goal: Any = None
+        counting = selection.n_features, selection.zero_based
         member = "" if path.endswith(".npy") else "X"
         X: Any = _array(path, member, version, counting)
         if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] < 1:
@@ -82,8 +80,7 @@ class MatrixSource(RowSource):
         numbers = None if columns is None else column_numbers(path, columns, None, d)
         width = d if numbers is None else len(numbers)
         row_bytes = X.nnz * 12 // max(1, n) if sp.issparse(X) else width * X.dtype.itemsize
-        step = selection.rows_per_block or max(1, BLOCK_BYTES // max(1, row_bytes))
-        lengths = tuple(min(step, n - first) for first in range(0, n, step)) or (0,)
+        lengths = block_lengths(n, 1, BLOCK_BYTES // max(1, row_bytes), selection.rows_per_block)
         return cls(
             path=path, shape=(n, width), dtype=_dtype(X), block_lengths=lengths, sparse=sp.issparse(X), target=target,
             member=member, version=version, counting=counting, numbers=numbers, goal=goal,

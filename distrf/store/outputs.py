@@ -121,9 +121,8 @@ def hold(*outputs: str | os.PathLike[str] | None) -> Iterator[None]:
                 if path in held:
                     continue
                 os.makedirs(parent, exist_ok=True)
-                with open(
-                    path, "ab"
-                ):  # permissions do not tell all: a disk may be read-only or full, and /proc takes no file
+                # Permissions do not tell all: a disk may be read-only or full, and /proc takes no file.
+                with open(path, "ab"):
                     pass
             except (OSError, ValueError) as error:
                 # Its text does not name the path again: it may be long.
@@ -143,9 +142,8 @@ def hold(*outputs: str | os.PathLike[str] | None) -> Iterator[None]:
                 os.unlink(path)
                 continue
             stack.callback(lock.release)
-            stack.callback(
-                Path(path).unlink, missing_ok=True
-            )  # while it is locked: later the next owner would lose it
+            # While it is locked: later the next owner would lose it.
+            stack.callback(Path(path).unlink, missing_ok=True)
             held = (*held, path)
         stack.callback(_held.reset, _held.set(held))
         yield

@@ -179,9 +179,8 @@ class TableSource(RowSource):
         """`blocks` with readers of key columns, which may have any type."""
         require_columns(self.path, self.schema, keys)
         kinds = pa.schema([self.schema.field(name) for name in keys])
-        return list(
-            replace(self, rows=replace(self.rows, coded=None, columns=tuple(keys), kinds=kinds)).blocks()
-        )
+        rows = replace(self.rows, coded=None, columns=tuple(keys), kinds=kinds)
+        return list(replace(self, rows=rows).blocks())
 
 
 def require_targets(rows: int, target: str | None) -> None:
@@ -331,17 +330,10 @@ def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) 
     -------
     tuple of int
         The rows of each block.
-
-    Raises
-    ------
-    InputError
-        ``rows_per_block`` is below 1.
     """
     rows, slack = selection.rows_per_block, 1.25
     if rows is None:
         rows, slack = max(1, int(BLOCK_BYTES // row_bytes)), 4.0
-    if rows < 1:
-        raise InputError(f"rows_per_block is at least 1; received {rows}")
     n, edges = groups[-1].last, [0]
     for group in groups:
         if group.last - edges[-1] > rows and group.first > edges[-1]:

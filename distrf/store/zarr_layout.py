@@ -245,18 +245,9 @@ def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tupl
     return (block_rows // next(counts, 1), *tail)
 
 
-def block_lengths(path: str, n: int, unit: int, usual: int, wanted: int | None) -> tuple[int, ...]:
-    """Rows of every block of n rows in chunks of `unit` rows: whole chunks, except the last.
-
-    Raises StoreError where `wanted`, in place of `usual`, is no multiple of the chunks.
-    """
-    step = usual if wanted is None else wanted
-    if step < 1 or (step % unit and step < n):
-        near = max(unit, step // unit * unit)
-        raise StoreError(
-            f"a block is a whole multiple of the chunks it reads: rows_per_block={step}, chunks of "
-            f"{unit} rows in {path!r}; use rows_per_block={near} or {near + unit}"
-        )
+def block_lengths(n: int, unit: int, usual: int, wanted: int | None) -> tuple[int, ...]:
+    """Rows of every block of n rows in chunks of `unit` rows: whole chunks, except the last, near `wanted` in place of `usual`."""
+    step = max(1, (wanted or usual) // unit) * unit
     return tuple(min(n - first, step) for first in range(0, n, step)) or (0,)
 
 

@@ -17,9 +17,6 @@ from .spec import fingerprint_of_spec
 from .zarr_arrays import open_nodes
 from .zarr_layout import StoreInfo, block_lengths, info
 
-#: Blocks of CSR rows that tell how many entries a row has.
-_LOOKED_AT = 4
-
 
 @dataclass(frozen=True)
 class ZarrRows:
@@ -127,6 +124,7 @@ class ZarrSource(RowSource):
             )
         open_nodes(store)  # they are compared with what the store says
         X, names = store.arrays["X"], store.columns
+        unit = store.block_rows if X.sparse else X.chunks[0]
         if selection.columns is not None:
             chosen = column_numbers(path, selection.columns, names, X.tail[0])
             names = names and [names[j] for j in chosen]
@@ -134,13 +132,7 @@ class ZarrSource(RowSource):
             path=store.path,
             shape=(store.n_rows, X.tail[0] if chosen is None else len(chosen)),
             dtype=np.dtype(X.dtype),
-            block_lengths=block_lengths(
-                store.path,
-                store.n_rows,
-                store.block_rows if X.sparse else X.chunks[0],
-                store.block_rows,
-                selection.rows_per_block,
-            ),
+            block_lengths=block_lengths(store.n_rows, unit, store.block_rows, selection.rows_per_block),
             columns=names,
             sparse=X.sparse,
             target=selection.target or store.target,
@@ -172,7 +164,7 @@ class ZarrSource(RowSource):
         name = "y" if self.target in (None, self.store.target) else self.target
         return None if name == "y" and name not in self.store.arrays else self._beside(name, "the target ")
 
-    def column_source(self, name: str) -> ZarrSource:
+    def column_source(self, name: str) -> RowSource:
         """The array of that name, else a column of X, as it is stored."""
         array = "y" if name == self.store.target else name
         if array in self.store.arrays and array != "X":
@@ -182,9 +174,7 @@ class ZarrSource(RowSource):
                     f"a column has one value a row; {array!r} of {self.path!r} has shape {found.shape}"
                 )
             return found
-        X = self.store.arrays["X"]
-        rows = replace(self.rows, columns=column_numbers(self.path, [name], self.store.columns, X.tail[0]))
-        return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
+        return super().column_source(name)
 
     def read(self, first: int, last: int) -> Any:
         """Rows ``first:last``; see `ZarrRows.read`."""
@@ -207,13 +197,8 @@ class ZarrSource(RowSource):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory; of CSR rows as many as some blocks have."""
+        """Bytes in memory; of CSR rows those of their files, which are not compressed, in the share of the columns that are read."""
         if not self.sparse:
             return super().nbytes
-        starts = range(0, self.shape[0], self.store.block_rows)
-        some = [
-            self.read(a, min(a + starts.step, starts.stop))
-            for a in starts[:: -(-len(starts) // _LOOKED_AT) or 1]
-        ]
-        held = sum(b.data.nbytes + b.indices.nbytes + b.indptr[1:].nbytes for b in some)
-        return held * self.shape[0] // max(1, sum(block.shape[0] for block in some))
+        fs, folder = files.filesystem(f"{self.path}/X")
+        return int(fs.du(folder)) * self.shape[1] // self.store.arrays["X"].tail[0]
