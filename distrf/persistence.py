@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,8 +48,7 @@ def save_model(
     Raises
     ------
     InputError
-        A class is not registered, an estimator is not fitted, a parameter or a fitted attribute is not plain data, or weights are NaN
-        or infinite.
+        A class is not registered, an estimator is not fitted, or a parameter or a fitted attribute is not plain data.
     SpecMismatchError
         `path` holds a model with another spec.
 
@@ -65,9 +63,6 @@ def save_model(
     >>> bool((loaded.coef_ == model.coef_).all())
     True
     """
-    for _, step in getattr(model, "steps", [("", model)]):
-        if not np.isfinite(getattr(step, "coef_", 0.0)).all():
-            raise InputError(f"weights of {type(step).__name__} are not all finite; scale rows, fit again")
     arrays: dict[str, np.ndarray] = {}
     spec = {"distrf": __version__, "model": _encode_model(model, arrays), **details}
     write_model_folder(path, spec, arrays, overwrite)
@@ -114,9 +109,6 @@ def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
     with reworded(lambda error: StoreError(f"{what}: {error!r}; restore it or train again")):
         model = _CODEC.decode(spec["model"], arrays)
         _check_fitted(model)
-        training, target = getattr(model, "training_", None), spec.get("input", {}).get("target")
-        if training is not None and training.target is None and target is not None:
-            model.training_ = replace(training, target=target)  # of a command, which notes how it read its rows
         return model
 
 

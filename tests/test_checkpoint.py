@@ -50,11 +50,15 @@ def test_steps_replace_arrays(tmp_path):
     kept = Checkpoint(tmp_path / "c", JOB)
     for t in range(3):
         kept.run(lambda arrays, t=t: {"w": np.full(2, t)} | ({} if t else {"start": np.arange(3)}))
-    assert len(list((tmp_path / "c").iterdir())) == 3  # the document, start and the last w
+    kept.once(lambda: np.ones(2))
+    assert (
+        len(list((tmp_path / "c").iterdir())) == 4
+    )  # the document; start, the last w and the array that is made once
     again = Checkpoint(tmp_path / "c", JOB)
     for _ in range(3):
         arrays = again.run(lambda _: pytest.fail("the step is there"))
     assert arrays["w"].tolist() == [2, 2]
+    assert again.once(lambda: pytest.fail("it is there")).tolist() == [1, 1]
     assert again.arrays.keys() == {"w", "start"}
 
 

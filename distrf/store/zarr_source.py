@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DistrfError, InputError, StoreError, brief, did_you_mean
+from ..errors import InputError, StoreError, did_you_mean
 from . import files
 from .row_source import RowSource, Selection, column_numbers
 from .spec import fingerprint_of_spec
@@ -57,14 +57,10 @@ class ZarrRows:
         """
         node, classes = _opened(replace(self, columns=None))
         try:
-            block: Any = node[first:last]
-        except Exception as error:
-            self.current()
-            if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
-                raise
-            what = f"rows {first}:{last} of array {self.array!r} in {self.path!r}"
-            raise files.damaged(f"{what} cannot be read ({brief(error)})") from error
-        self.current()
+            with files.reading(self.path, f"rows {first}:{last} of array {self.array!r}"):
+                block: Any = node[first:last]
+        finally:
+            self.current()  # where the store was made anew, it is not damaged
         if not self.decode:
             return block if self.columns is None else block[:, list(self.columns)]
         if block.size and (block.min() < 0 or block.max() >= classes.size):
