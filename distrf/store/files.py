@@ -276,14 +276,9 @@ def read_json(path: str) -> Any:
         return None
 
 
-@explains
 def write_bytes(path: str, data: bytes) -> None:
     """Write a small file so that it appears whole or not at all."""
-    if is_local(path):
-        write_file(path, lambda file: file.write(data))
-    else:
-        fs, root = filesystem(path)
-        fs.pipe_file(root, data)
+    write_file(path, lambda file: file.write(data))
 
 
 @explains

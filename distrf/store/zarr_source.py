@@ -101,11 +101,6 @@ class ZarrSource(RowSource):
     store: StoreInfo
 
     @classmethod
-    def recognises(cls, path: str) -> bool:
-        """Whatever no other format does."""
-        return True
-
-    @classmethod
     def open(cls, path: str, selection: Selection) -> ZarrSource:
         """The array X."""
         store, chosen = info(path), None
