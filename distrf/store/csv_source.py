@@ -28,7 +28,7 @@ from .csv_format import BLANKS, USUAL, CsvFormat, current_format, said_format
 from .row_source import Selection
 from .spec import fingerprint_of_spec
 from .table_reader import TableRows, found_in
-from .table_schema import TableSchema, base_of, common_type, is_number, is_text, merged
+from .table_schema import TableSchema, base_of, common_type, drift, is_number, is_text, merged
 from .table_source import TableSource
 from .text_forms import NUMBER
 
@@ -79,6 +79,8 @@ class CsvSource(TableSource):
                     f"the files of a data set have the same columns; {name!r} has {schema.names[:20]}, {names[0]!r} has "
                     f"{schemas[0].names[:20]}; write them with one line of names"
                 )
+            if fault := drift(TableSchema(tuple(c for c in asked if c.name not in text)), schema):
+                raise InputError(f"{fault} (in {name!r})")
         # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
         text |= merged(found[1])[1].keys()
         again = []

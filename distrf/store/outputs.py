@@ -51,7 +51,6 @@ def check_apart(
     inputs: Iterable[str | os.PathLike[str] | None],
     *,
     what: str = "an output",
-    than: str = "its input",
 ) -> None:
     """Refuse an output that is one of the inputs, lies inside one or around one.
 
@@ -63,8 +62,8 @@ def check_apart(
         None is no path.
     inputs : iterable of path or URL or None
         Globs stand for every file that they match.
-    what, than : str
-        The output and the inputs in words, for the message.
+    what : str
+        The output in words, for the message.
 
     Raises
     ------
@@ -80,7 +79,7 @@ def check_apart(
             if f"{place}/".startswith(f"{other}/") or f"{other}/".startswith(f"{place}/"):
                 how = "is" if place == other else "lies inside" if len(place) > len(other) else "lies around"
                 raise InputError(
-                    f"{what} must lie apart from {than}: {os.fspath(out)!r} {how} {os.fspath(source)!r} "
+                    f"{what} must lie apart from its input: {os.fspath(out)!r} {how} {os.fspath(source)!r} "
                     f"({place} and {other}); choose another path for {what}"
                 )
 
