@@ -312,16 +312,6 @@ def _plain(pieces: Iterator[bytes], wanted: CsvFormat) -> Iterator[bytes]:
         yield lines
 
 
-def _check_archive(name: str) -> None:
-    """Raise StoreError for an archive of several files: its first one alone is unpacked."""
-    with files.reading(name, "a zip archive"), files.opened(name) as raw, zipfile.ZipFile(raw) as archive:
-        names = archive.namelist()
-    if [one for one in names if not (one.endswith("/") or file_lists.hidden(one))] != names[:1]:
-        raise StoreError(
-            f"an archive of CSV holds one file; {name!r} holds {names[:10]}; unpack it into a folder"
-        )
-
-
 def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
     """How the text of a file is read, by its first rows.
 
@@ -342,12 +332,17 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
     Raises
     ------
     StoreError
-        The file is empty, or the first row has no end.
+        The file is empty, the first row has no end, or it is an archive of several files.
     InputError
         The text is no UTF-8, two columns have one name, the row may hold either, or rows have two delimiters equally often.
     """
-    if name.lower().endswith(".zip"):
-        _check_archive(name)
+    if name.lower().endswith(".zip"):  # its first file alone is unpacked
+        with files.reading(name, "a zip archive"), files.opened(name) as raw, zipfile.ZipFile(raw) as archive:
+            inside = archive.namelist()
+        if [one for one in inside if not (one.endswith("/") or file_lists.hidden(one))] != inside[:1]:
+            raise StoreError(
+                f"an archive of CSV holds one file; {name!r} holds {inside[:10]}; unpack it into a folder"
+            )
     text = PlainText(name, wanted).read(_PARSED)
     if not text.strip(b"\r\n"):
         raise StoreError(f"{name!r} is empty; give a file that has rows")

@@ -89,8 +89,7 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[str]:
         if f"{root}/_spec.json" in found:  # part files of ours: still written, or some are gone
             with files.reading(f"{root}/_spec.json", "what distrf writes beside part files"):
                 made = files.read_json(f"{path}/_spec.json")["attributes"]["distrf"]
-                parts = [name for name in found if name.startswith(f"{root}/part-") and name.endswith(PARQUET)]
-                lost = made["n_rows"] - len(parts)
+                lost = made["n_rows"] - sum(name.startswith(f"{root}/part-") for name in found)
             if f"{root}/_SUCCESS" not in found or lost > 0:
                 raise StoreError(
                     f"only a complete folder of part files can be read: {path!r} has no _SUCCESS, or lacks parts ({lost}); run the "

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -365,3 +366,9 @@ def remove(path: str) -> None:
         shutil.rmtree(path)
     elif fs.lexists(root):
         fs.rm(root, recursive=not is_local(path))
+
+
+def remove_partials(path: str) -> None:
+    """Remove the temporary files that a killed writer left in a local folder."""
+    for file in Path(path).rglob(f"*.{'[0-9a-f]' * 32}.partial") if is_local(path) else ():
+        file.unlink()

@@ -59,18 +59,16 @@ class MatrixSource(RowSource):
         with files.reading(path, "a file of numbers"):
             version = files.state(path, remote=True)
         target, columns = selection.target, selection.columns
-        goal: Any = None
         counting = selection.n_features, selection.zero_based
         member = "" if path.endswith(".npy") else "X"
+        goal: Any = (target or "y") if member else None
         X: Any = _array(path, member, version, counting)
         if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] < 1:
             raise InputError(
                 f"rows are a 2-D array of numbers with columns; {path!r} has shape {X.shape} and dtype {X.dtype}"
             )
         n, d = X.shape
-        if member:
-            goal = target or "y"
-        elif target is not None:
+        if target is not None and not member:
             rule = f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}"
             with reworded(lambda _: InputError(rule)):
                 goal = range(d)[int(target)]

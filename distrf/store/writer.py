@@ -228,6 +228,7 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None) -> StoreInfo:
             f"an output is finished when all blocks are: {len(missing)} of {store.n_blocks} blocks of {store.path!r} are missing, "
             f"the first is {missing[0]}; write them first"
         )
+    files.remove_partials(store.path)
     if store.kind == "parts":
         files.write_bytes(f"{store.path}/_SUCCESS", b"")
     if store_id is not None:
