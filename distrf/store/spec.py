@@ -16,7 +16,6 @@ from .file_lists import version_of
 
 _FLOAT = "__float__"  # JSON has no NaN or infinity
 _EDGE = 65_536
-_ABSENT = "(absent)"  # of an entry that only one of two specs has
 
 
 def to_json(value: Any, where: str = "spec") -> Any:
@@ -94,7 +93,7 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
         lines = []
         for key in sorted(old.keys() | new.keys()):
             here = f"{where}.{key}" if where else key
-            lines += differences(old.get(key, _ABSENT), new.get(key, _ABSENT), here)
+            lines += differences(old.get(key, "(absent)"), new.get(key, "(absent)"), here)
         return lines
     # True == 1 in Python, but not in a spec.
     same = old == new and isinstance(old, bool) == isinstance(new, bool)
