@@ -113,7 +113,6 @@ def hold(*outputs: str | os.PathLike[str] | None) -> Iterator[None]:
         for output in (files.normalise(output) for output in outputs if output is not None):
             if not files.is_local(output):
                 continue
-            parent, base = os.path.split(output)
             try:
                 parent, base = os.path.split(os.path.realpath(output))
                 path = f"{parent}/.{base}.lock"
@@ -127,7 +126,7 @@ def hold(*outputs: str | os.PathLike[str] | None) -> Iterator[None]:
                 # Its text does not name the path again: it may be long.
                 why = getattr(error, "strerror", None) or error
                 raise StoreError(
-                    f"{output!r} cannot be written: {why} in {parent!r}; choose another path"
+                    f"{output!r} cannot be written: {why} in {os.path.dirname(output)!r}; choose another path"
                 ) from error
             try:
                 lock = _lock(path)
