@@ -62,7 +62,7 @@ def ingest(
     ----------
     source : str or PathLike
         A .npy, .npz or .svmlight (.libsvm) file, or what `open_rows` reads: .parquet or .csv (a file, a folder, a
-        glob), a store. Text may be packed. A few pieces are held in memory; .npz and .svmlight are read whole.
+        glob), Zarr. Text may be packed. A few pieces are held in memory; .npz and .svmlight are read whole.
     out : str or PathLike
         The Zarr store to write.
     target : str or None, default=None
@@ -120,11 +120,8 @@ def ingest(
 def _part(source: str, selection: Selection) -> dict[str, Any]:
     """What tells the rows of a source from others."""
     found = find_format(source).fingerprint(source), content_of_files(file_lists.all_files(source))
-    return {
-        "name": os.path.basename(source),
-        "fingerprint": fingerprint_of_spec(found),
-        "target": selection.target,
-    }
+    part = {"name": os.path.basename(source), "fingerprint": fingerprint_of_spec(found)}
+    return part | {"target": selection.target, "zero_based": selection.zero_based}
 
 
 def _create(
@@ -163,7 +160,8 @@ def _append(source: str, out: str, selection: Selection) -> StoreInfo:
             "rows that are appended count columns as those before, and a 0 need not occur in them; give zero_based=True or False"
         )
     target, columns = selection.target or old.target, old.columns or spec.get("columns")
-    width = old.arrays["X"].tail[0] if svmlight else None  # the last columns may have no entry in these rows
+    # The last columns may have no entry in these rows.
+    width = old.arrays["X"].tail[0] if svmlight and columns is None else None
     selection = replace(selection, target=target, columns=columns, n_features=width)
     read_as(spec.get("csv", {}), source)
     part = _part(source, selection)  # before it is read

@@ -41,7 +41,7 @@ def open_rows(
     ----------
     path : str or PathLike
         A Zarr store of distrf; another Zarr group with an array X of numbers, or one array; Parquet or CSV: a file, a
-        folder, a glob. It may be a URL.
+        folder, a glob; a file of NumPy (.npy, .npz) or svmlight. It may be a URL.
     target : str or None, default=None
         The column (Parquet, CSV) or array (Zarr) of targets. None is the array "y", where there is one.
     weight : str or None, default=None

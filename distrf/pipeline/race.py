@@ -308,7 +308,11 @@ class Race:
                 penalties = self._penalties(best, found[best].alpha)
                 found[best] = self.judge(best, self.rungs[-1][0], None, penalties)
             best = best if not optional or found[best].beats(found[linear], errors) else linear
-        passes = self._finished(best, found[best], plenty) if passes_allowed else None
+        passes = None
+        if passes_allowed and (finished := self._finished(best, found[best], plenty, optional)):
+            best, passes = finished
+            if best not in found:
+                found[best] = self._tried(best, passes.alpha)
         table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
         table.append(("constant", mean.loss))
         constant = optional and constant and not (passes or found[best]).beats(mean)
@@ -316,19 +320,30 @@ class Race:
         delivered = None if constant and not found[best].beats(mean) else best
         return Outcome(delivered, found[best], found[linear], mean, table, components, passes)
 
-    def _finished(self, best: Candidate, found: Judged, plenty: bool) -> Judged | None:
-        """Multinomial regression on the best candidate, where it gains a standard error over calibrated ridge.
+    def _finished(
+        self, best: Candidate, found: Judged, plenty: bool, optional: bool
+    ) -> tuple[Candidate, Judged] | None:
+        """Multinomial regression on the best candidate, where it gains on calibrated ridge.
 
-        Of features it is tried for two classes alone, one of them rare: there calibrated ridge is behind, and any gain counts, unless
-        rows are plenty: ridge learns more from these than the sample shows.
+        Of features it is tried for two classes alone, one of them rare: there calibrated ridge is behind, and any gain counts. Where rows
+        are plenty it is a standard error: ridge learns more from these than the sample shows. The columns in all units are tried of a
+        rare class too: ridge puts them in another order.
+
+        optional : whether the columns alone may be delivered
         """
         counts = np.bincount(self.codes)
         rare = len(counts) == 2 and counts.min() < _RARE * counts.sum()
         few = not best.mapped and len(counts) <= _FEW_CLASSES
-        if sp.issparse(self.units[best.units]) or not (rare or few):
+        tried = [best] if rare or few else []
+        tried += [c for c in map(Candidate, self.units) if rare and optional and c != best]
+        judged = {
+            c: self.judge_passes(c, *self.rungs[-1][:2]) for c in tried if not sp.issparse(self.units[c.units])
+        }
+        first = min(judged, key=lambda c: judged[c].loss, default=None)
+        if first is None:
             return None
-        passes = self.judge_passes(best, *self.rungs[-1][:2])
-        return passes if passes.beats(found, 0.0 if rare and not plenty else 1.0) else None
+        errors = 0.0 if not first.mapped or (rare and not plenty) else 1.0
+        return (first, judged[first]) if judged[first].beats(found, errors) else None
 
     def _climb(self, candidates: list[Candidate]) -> tuple[dict[Candidate, Judged], Leaders]:
         """What the last rung says of those that reached it; and of each units the best with features, and its penalty."""

@@ -29,8 +29,9 @@ from .target import check_targets
 #: Rows of a sample; fewer of wide rows, whose n x n systems grow with the cube.
 _ROWS, _WIDE_ROWS, _WIDE = 6000, 3000, 1000
 _BYTES = 2**28
-#: Up to so many rows each is held out once, in five or three folds; above, a quarter is, once.
-_FIVE_FOLDS, _THREE_FOLDS = 500, 2000
+#: Up to so many rows each is held out once, in five or three folds; above, a quarter is, once: it tells enough unless one of two
+#: classes has fewer rows than the last of these in it.
+_FIVE_FOLDS, _THREE_FOLDS, _TELLING = 500, 2000, 100
 _FEWEST = 10
 #: Equal rows are copies where so many rows are unlike, and more than this share of equal ones have the same target.
 _FEWEST_UNLIKE, _ALIKE = 50, 0.99
@@ -144,7 +145,7 @@ def read_sample(
         first = first_copies(drawn, targets)
     copies = float(np.mean(first != np.arange(len(first))))
     given, drawn_folds = None if split is None else _numbered(marks[0][first]), _random_folds(first, seed)
-    splits = _splits(drawn_folds if split is None else given)
+    splits = _splits(drawn_folds if split is None else given, targets)
     own = None if own is None or (own == own[0]).all() else own / own.mean()
     crossing = drawn_folds if copies else given
     X = drawn.astype(working_dtype(drawn.dtype))
@@ -201,9 +202,11 @@ def _numbered(folds: np.ndarray) -> np.ndarray | None:
     return None if len(there) < 2 else places - int(there[0] < 0)
 
 
-def _splits(folds: np.ndarray | None) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Each fold is held out once; of many rows the first alone."""
+def _splits(folds: np.ndarray | None, y: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Each fold is held out once; of many rows the first alone, unless a class of two is rare."""
     if folds is None or len(folds) < _FEWEST:
         return ()
-    judged = [0] if len(folds) > _THREE_FOLDS else range(int(folds.max()) + 1)
+    values, codes = np.unique(y, return_inverse=True)
+    rare = len(values) == 2 and np.bincount(codes[folds == 0], minlength=2).min() < _TELLING
+    judged = range(int(folds.max()) + 1) if rare or len(folds) <= _THREE_FOLDS else [0]
     return tuple((np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in judged)

@@ -237,9 +237,11 @@ class RowSource(ABC):
         """
 
     def pieces(self, first: int, last: int, most: int) -> Generator[Any, None, None]:
-        """What `read` gives, in pieces of at most so many rows; of a table a row group is decoded once for all of them."""
-        for start in range(first, last, most):
-            yield self.read(start, min(start + most, last))
+        """What `read` gives, in pieces of at most so many rows; each block, and of a table each row group, is read once."""
+        for reader, start, stop in self.blocks():
+            low, high = max(start, first), min(stop, last)
+            rows = reader.read(low, high) if low < high else np.empty(0)
+            yield from (rows[at : at + most] for at in range(0, rows.shape[0], most))
 
     def target_source(self) -> RowSource | None:
         """The selected target, in the blocks of X.
@@ -324,6 +326,13 @@ class RowSource(ABC):
     def nbytes(self) -> int:
         """Bytes in memory; of the stored entries for CSR rows."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+
+def single(found: Any, name: str) -> Any:
+    """An array beside X that is a column. Raises InputError where it has several."""
+    if math.prod(found.shape[1:]) != 1:
+        raise InputError(f"a column has one value a row; {name!r} of {found.path!r} has shape {found.shape}")
+    return found
 
 
 def joined(parts: Sequence[Any]) -> Any:

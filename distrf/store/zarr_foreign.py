@@ -12,7 +12,8 @@ import zarr
 from ..errors import StoreError, warn
 from . import files
 from .file_lists import version_of
-from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
+from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers, single
+from .spec import fingerprint_of_spec
 from .zarr_arrays import zarr_store
 from .zarr_layout import block_lengths, stored
 
@@ -49,8 +50,7 @@ class ForeignSource(RowSource):
     def open(cls, path: str, selection: Selection) -> Self:
         """The array X, or the store itself."""
         array = "" if isinstance(_node(path, ""), zarr.Array) else "X"
-        metadata = version_of([f"{path}/{array}/{name}" for name in _METADATA])
-        node, chosen = _checked(path, array), None
+        version, node, chosen = _version(path, array), _checked(path, array), None
         if node is None or node.ndim != 2 or 0 in node.shape:
             raise StoreError(
                 f"rows are the 2-D array X of a Zarr group, or one array; {path!r} has {node}; open an array by its own path"
@@ -63,23 +63,23 @@ class ForeignSource(RowSource):
         return cls(
             path=path, shape=(n, d if chosen is None else len(chosen)), dtype=node.dtype, target=selection.target,
             block_lengths=block_lengths(n, unit, usual, selection.rows_per_block),
-            array=array, version=metadata, numbers=chosen,
+            array=array, version=version, numbers=chosen,
         )  # fmt: skip
 
     def target_source(self) -> Self | None:
         """The array of that name, by default y where there is one."""
         name = self.target or "y"
-        node = _checked(self.path, name) if self.array else None
+        version, node = _version(self.path, name), _checked(self.path, name) if self.array else None
         if node is None and self.target is None:
             return None
-        if node is None or node.ndim > 2 or node.shape[0] != self.shape[0]:
+        if node is None or node.ndim > 2 or node.shape[:1] != self.shape[:1]:
             raise StoreError(f"{name!r} is no array of the {self.shape[0]} rows of {self.path!r}: it is {node}")
-        return replace(self, array=name, shape=node.shape, dtype=node.dtype, numbers=None)
+        return replace(self, array=name, version=version, shape=node.shape, dtype=node.dtype, numbers=None)
 
     def column_source(self, name: str) -> RowSource:
         """The array of that name, else a column of X by its number."""
         found = None if name.isdigit() else replace(self, target=name).target_source()
-        return found or super().column_source(name)
+        return single(found or super().column_source(name), name)
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Rows ``first:last``."""
@@ -89,14 +89,19 @@ class ForeignSource(RowSource):
 
     @classmethod
     def fingerprint(cls, path: str) -> str:
-        """By the metadata of X."""
-        return cls.open(path, Selection()).version
+        """By the metadata of X and y: what else comes to lie there changes nothing of the rows."""
+        return fingerprint_of_spec([cls.open(path, Selection()).version, _version(path, "y")])
 
 
 @lru_cache(maxsize=32)
 def _opened(source: ForeignSource) -> Any:
     """The open array, whose checks are done."""
     return _node(source.path, source.array)
+
+
+def _version(path: str, name: str) -> str:
+    """Of the metadata of an array, "" for that which is the whole store."""
+    return version_of([f"{path}/{name}/{file}" if name else f"{path}/{file}" for file in _METADATA])
 
 
 def _node(path: str, name: str) -> Any:
@@ -115,11 +120,15 @@ def _checked(path: str, name: str) -> Any:
     node = _node(path, name)
     if not isinstance(node, zarr.Array):
         return None
-    named = f"the array {name!r} of {path!r}"
+    named = f"the array {name!r} of {path!r}" if name else f"the array {path!r}"
     if "distrf" in node.attrs:
-        raise files.damaged(f"{named} is one of a store of distrf, which says nothing of it")
+        raise StoreError(
+            f"{named} is one of a store of distrf; open that by its path, or restore its zarr.json where that says nothing of it"
+        )
     if node.dtype.kind not in "biuf":
-        raise StoreError(f"arrays hold numbers; {named} has the dtype {node.dtype}; give it as y=")
+        raise StoreError(
+            f"arrays hold numbers; {named} has the dtype {node.dtype}; open X by its own path, and give others as y="
+        )
     said: dict[str, Any] = {key: value for key, value in node.attrs.items() if key in _CODED}
     if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in node.attrs and node.metadata.fill_value:
         said["fill_value"] = node.metadata.fill_value  # which xarray takes for what is missing

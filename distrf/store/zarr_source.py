@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -10,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, StoreError, did_you_mean
+from ..errors import StoreError, did_you_mean
 from . import files
-from .row_source import RowSource, Selection, column_numbers
+from .row_source import RowSource, Selection, column_numbers, single
 from .spec import fingerprint_of_spec
 from .zarr_arrays import open_nodes
 from .zarr_layout import StoreInfo, block_lengths, info
@@ -119,18 +118,13 @@ class ZarrSource(RowSource):
         if selection.columns is not None:
             chosen = column_numbers(path, selection.columns, names, X.tail[0])
             names = names and [names[j] for j in chosen]
+        shape = store.n_rows, X.tail[0] if chosen is None else len(chosen)
+        lengths = block_lengths(store.n_rows, unit, store.block_rows, selection.rows_per_block)
+        rows = ZarrRows(store.path, "X", fingerprint_of_spec(store.made), chosen)
         return cls(
-            path=store.path,
-            shape=(store.n_rows, X.tail[0] if chosen is None else len(chosen)),
-            dtype=np.dtype(X.dtype),
-            block_lengths=block_lengths(store.n_rows, unit, store.block_rows, selection.rows_per_block),
-            columns=names,
-            sparse=X.sparse,
-            target=selection.target or store.target,
-            classes=store.classes,
-            rows=ZarrRows(store.path, "X", fingerprint_of_spec(store.made), chosen),
-            store=store,
-        )
+            path=store.path, shape=shape, dtype=np.dtype(X.dtype), block_lengths=lengths, columns=names, sparse=X.sparse,
+            target=selection.target or store.target, classes=store.classes, rows=rows, store=store,
+        )  # fmt: skip
 
     def _beside(self, name: str, what: str = "") -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them.
@@ -159,12 +153,7 @@ class ZarrSource(RowSource):
         """The array of that name, else a column of X, as it is stored."""
         array = "y" if name == self.store.target else name
         if array in self.store.arrays and array != "X":
-            found = self._beside(array)
-            if math.prod(found.shape[1:]) != 1:
-                raise InputError(
-                    f"a column has one value a row; {array!r} of {self.path!r} has shape {found.shape}"
-                )
-            return found
+            return single(self._beside(array), array)
         return super().column_source(name)
 
     def read(self, first: int, last: int) -> Any:

@@ -15,12 +15,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+import zarr
 from sklearn.datasets import dump_svmlight_file
 from stored_arrays import contents, read
 
 from distrf import ingest, open_rows, write_rows
-from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.errors import InputError, ParameterError, SpecMismatchError, StoreError
 from distrf.progress import listening
+from distrf.store.zarr_foreign import ForeignSource
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(37, 3))
@@ -213,6 +215,35 @@ def test_svmlight_text(tmp_path, case):
         np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], expected)
 
 
+def test_svmlight_behind_chosen_columns(tmp_path):
+    (tmp_path / "a.svm").write_bytes(TEXT)
+    (tmp_path / "b.svm").write_bytes(b"3 1:4 2:5 3:6\n")
+    ingest(tmp_path / "a.svm", tmp_path / "a.zarr", columns=[2, 0])
+    ingest(tmp_path / "b.svm", tmp_path / "a.zarr", append=True, zero_based=False)
+    assert read(tmp_path / "a.zarr")[0].tolist() == [[2, 0], [0, 0], [0, 7], [6, 4]]
+
+
+def test_svmlight_that_is_counted_otherwise(tmp_path):
+    (tmp_path / "a.svm").write_bytes(b"1 1:7\n")
+    ingest(tmp_path / "a.svm", tmp_path / "a.zarr", n_features=3)
+    with pytest.raises(SpecMismatchError, match="zero_based: None -> True"):
+        ingest(tmp_path / "a.svm", tmp_path / "a.zarr", n_features=3, zero_based=True)
+
+
+def test_a_chunk_is_decoded_once(tmp_path, monkeypatch):
+    """Also where it holds several blocks of the output."""
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("X", data=X, chunks=(20, 3))
+    group.create_array("y", data=X[:, 0], chunks=(5,))
+    read, places = ForeignSource.read, []
+    monkeypatch.setattr(ForeignSource, "read", lambda self, *rows: places.append(rows) or read(self, *rows))
+    ingest(tmp_path / "a.zarr", tmp_path / "b.zarr", block_rows=4)
+    assert sorted(places) == [(0, 37), (0, 37)]
+    got, y = open_rows(tmp_path / "b.zarr")
+    np.testing.assert_array_equal(got.compute(scheduler="sync"), X)
+    np.testing.assert_array_equal(y.compute(scheduler="sync"), X[:, 0])
+
+
 def test_svmlight_is_read_as_it_is(tmp_path):
     (tmp_path / "a.svm").write_bytes(TEXT)
     rows, y = open_rows(tmp_path / "a.svm")
@@ -259,6 +290,13 @@ def test_no_rows(tmp_path):
     np.savez(tmp_path / "b.npz", X=X, y=LABELS)
     ingest(tmp_path / "b.npz", tmp_path / "a.zarr", append=True)
     np.testing.assert_array_equal(read(tmp_path / "a.zarr")[1], LABELS)
+
+
+@pytest.mark.parametrize("rows", [0, -1])
+def test_blocks_of_npy_have_rows(tmp_path, rows):
+    np.save(tmp_path / "a.npy", X)
+    with pytest.raises(ParameterError, match=f"rows_per_block must be .* got {rows}"):
+        open_rows(tmp_path / "a.npy", rows_per_block=rows)
 
 
 def test_rows_of_npy_are_read_where_they_lie(tmp_path):

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from sklearn.metrics import confusion_matrix
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix, log_loss
 from stored_arrays import fill
 
 from distrf import (
@@ -24,6 +25,7 @@ from distrf import (
 from distrf.errors import InputError
 from distrf.pipeline.judge import ridge
 from distrf.pipeline.rows import open_input
+from distrf.pipeline.sample import read_sample
 
 N = 600
 RNG = np.random.default_rng(4)
@@ -175,7 +177,6 @@ def test_counts_of_weighted_rows_are_sums_of_weights():
 def test_softmax_of_the_race_is_multinomial_regression():
     """Of two classes and of three, with weights: the probabilities of scikit-learn's."""
     from scipy.special import softmax
-    from sklearn.linear_model import LogisticRegression
 
     from distrf.pipeline.judge import softmax_scores
 
@@ -197,3 +198,23 @@ def test_rare_classes_are_fitted_by_passes():
     model = train(rows, np.where(y, "yes", "no"))
     assert type(model[-1]).__name__ == "StreamingLinearClassifier"
     assert model.training_.chosen("model") == "StreamingLinearClassifier, logistic loss"
+
+
+@pytest.mark.parametrize(("positive", "judged"), [(60, 3000), (1200, 750)])
+def test_every_sampled_row_judges_a_rare_class(positive, judged):
+    """A quarter of the rows has 15 of a rare class: by these, models were taken that do worse than a constant."""
+    X, y = np.random.default_rng(0).normal(size=(3000, 2)), np.arange(3000) < positive
+    sample = read_sample(X, y.astype(int), 0)
+    assert sample.judged == len(np.unique(sample.held()[0])) == judged
+    assert all(len(np.intersect1d(*split)) == 0 for split in sample.splits)
+
+
+def test_columns_of_a_rare_class_are_judged_by_the_logistic_loss():
+    """Calibrated ridge does worse on them, and would hide them behind features."""
+    rng = np.random.default_rng(1)
+    X = np.exp(rng.normal(size=(9000, 3)))
+    y = rng.random(9000) < 1 / (1 + np.exp(6.0 - 1.2 * X[:, 0]))
+    model = train(X[:3000], y[:3000])
+    exact = LogisticRegression().fit(X[:3000], y[:3000])
+    lost, least = (log_loss(y[3000:], each.predict_proba(X[3000:])) for each in (model, exact))
+    assert lost < 1.03 * least

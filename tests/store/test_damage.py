@@ -42,7 +42,7 @@ def test_whole_chunks_that_are_exchanged_are_not_found(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"distrf": {', '"distrg": {', "one of a store of distrf, which says nothing"),
+        ('"distrf": {', '"distrg": {', "one of a store of distrf; open that"),
         ('"seed": 1', '"seed": 2', "the zarr.json of .* is not what was written"),
         ('"cow"', '"cod"', "the zarr.json of .* is not what was written"),
         ('"format": "distrf-store 7"', '"format": "distrf-store 9"', "has 'distrf-store 9'; update distrf"),

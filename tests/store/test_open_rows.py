@@ -14,6 +14,7 @@ from stored_arrays import fill
 
 from distrf.errors import InputError, ParameterError, StoreError
 from distrf.execution.open_rows import open_rows
+from distrf.store.zarr_foreign import ForeignSource
 
 
 @pytest.fixture
@@ -134,6 +135,28 @@ def test_foreign_groups(tmp_path, zarr_format):
             open_rows(tmp_path / "f.zarr", target=name)
 
 
+def test_foreign_targets_and_weights(tmp_path):
+    """Those of other shapes are refused, and what was written anew is read anew."""
+    group = zarr.open_group(tmp_path / "f.zarr", mode="w")
+    group.create_array("X", data=np.ones((20, 3)))
+    group.create_array("y", data=np.arange(20.0), chunks=(10,))
+    group.create_array("two", data=np.ones((20, 2)))
+    group.create_array("none", data=np.array(1.0))
+    with pytest.raises(InputError, match=r"one value a row; 'two' of .* has shape \(20, 2\)"):
+        open_rows(tmp_path / "f.zarr", weight="two")
+    with pytest.raises(StoreError, match="'none' is no array of the 20 rows"):
+        open_rows(tmp_path / "f.zarr", target="none")
+    old, known = open_rows(tmp_path / "f.zarr")[1], ForeignSource.fingerprint(f"{tmp_path}/f.zarr")
+    np.testing.assert_array_equal(run(old), np.arange(20.0))
+    group.create_array("y", data=-np.arange(20.0), chunks=(5,), overwrite=True)
+    new = open_rows(tmp_path / "f.zarr")[1]
+    assert new.name != old.name
+    other = ForeignSource.fingerprint(f"{tmp_path}/f.zarr")
+    group.create_array("more", data=np.ones(20))
+    assert known != other == ForeignSource.fingerprint(f"{tmp_path}/f.zarr")
+    np.testing.assert_array_equal(run(new), -np.arange(20.0))
+
+
 def test_foreign_array_of_shards(tmp_path):
     X = np.arange(80.0).reshape(40, 2)
     zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(4, 2), shards=(8, 2))
@@ -148,7 +171,7 @@ def test_arrays_of_a_store_whose_document_is_gone(path):
     document = json.loads((path / "zarr.json").read_text())
     document["attributes"] = {}
     (path / "zarr.json").write_text(json.dumps(document))
-    with pytest.raises(StoreError, match=r"array 'X' .* is one of a store of distrf, which says nothing"):
+    with pytest.raises(StoreError, match=r"array 'X' .* is one of a store of distrf; open that"):
         open_rows(path)
 
 
