@@ -66,10 +66,8 @@ class Checkpoint:
         self._count = self._done = 0
         self._numbers: dict[str, Any] | None = None
         self._earlier = True
-        if self.path is None:
-            return
-        found = self._document.existing()
-        if found is None:
+        found = None if self.path is None else self._document.existing()
+        if self.path is None or found is None:
             return
         spec = from_json(found["spec"])
         remedy = "give the options it was started with, choose another folder, or remove it"
@@ -79,7 +77,7 @@ class Checkpoint:
             self.arrays |= self._read(step)
 
     def check_rows(self, rows: np.ndarray, name: str = "rows") -> None:
-        """Keep a few rows as a step. If an earlier run has kept rows, compare them with these.
+        """Keep a few rows as a step, or those that an earlier run has kept, and compare them with these.
 
         Parameters
         ----------
@@ -92,10 +90,7 @@ class Checkpoint:
         SpecMismatchError
             The checkpoint was made from other rows.
         """
-        known = self._count < self._done
         stored = self.run(lambda _: {name: rows})[name]
-        if not known:
-            return
         if stored.shape != rows.shape or not np.allclose(
             stored, rows, rtol=0, atol=_tolerances(rows), equal_nan=True
         ):

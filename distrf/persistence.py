@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from .plain_data import Codec, array_name
 from .record import Training
 from .registry import SAVABLE, load_plugins
 from .ridge.kept_state import KeptState
-from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
+from .store import existing_model_folder, read_model_folder, write_model_folder
 
 
 def save_model(
@@ -49,8 +48,7 @@ def save_model(
     Raises
     ------
     InputError
-        A class is not registered, an estimator is not fitted, a parameter or a fitted attribute is not plain data, or weights are NaN
-        or infinite.
+        A class is not registered, an estimator is not fitted, or a parameter or a fitted attribute is not plain data.
     SpecMismatchError
         `path` holds a model with another spec.
 
@@ -65,9 +63,6 @@ def save_model(
     >>> bool((loaded.coef_ == model.coef_).all())
     True
     """
-    for _, step in getattr(model, "steps", [("", model)]):
-        if not np.isfinite(getattr(step, "coef_", 0.0)).all():
-            raise InputError(f"weights of {type(step).__name__} are not all finite; scale rows, fit again")
     arrays: dict[str, np.ndarray] = {}
     spec = {"distrf": __version__, "model": _encode_model(model, arrays), **details}
     write_model_folder(path, spec, arrays, overwrite)
@@ -112,16 +107,9 @@ def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
     load_plugins()  # whose classes the model may name
     what = f"{os.fspath(path)!r} is not a valid model"
     with reworded(lambda error: StoreError(f"{what}: {error!r}; restore it or train again")):
-        model = _decode_model(spec["model"], arrays)
-        training, target = getattr(model, "training_", None), spec.get("input", {}).get("target")
-        if training is not None and training.target is None and target is not None:
-            model.training_ = replace(training, target=target)  # of a command, which notes how it read its rows
+        model = _CODEC.decode(spec["model"], arrays)
+        _check_fitted(model)
         return model
-
-
-def model_details(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON of a saved model without its arrays."""
-    return read_spec(path)
 
 
 def model_identity(model: BaseEstimator) -> dict[str, Any]:
@@ -139,12 +127,6 @@ def _encode_model(model: Any, arrays: dict[str, np.ndarray], where: str = "model
     training = getattr(model, "training_", None)  # of those that distrf.train made
     record = {} if training is None else {"training": training.to_dict()}
     return {"$pipeline": steps, **record}
-
-
-def _decode_model(entry: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    model = _CODEC.decode(entry, arrays)
-    _check_fitted(model)
-    return model
 
 
 def _check_fitted(model: Any) -> None:

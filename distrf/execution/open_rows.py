@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError
-from ..parameters import COLUMNS, ruled
+from ..parameters import COLUMNS, NONE, ruled, whole
 from ..store import csv_source
 from ..store.csv_format import reads_csv
 from ..store.formats import open_source
@@ -26,7 +26,7 @@ csv_source.workers_see = workers_see
 
 
 @reads_csv
-@ruled(columns=COLUMNS)
+@ruled(columns=COLUMNS, rows_per_block=whole(1) | NONE)
 def open_rows(
     path: str | os.PathLike[str],
     *,
@@ -50,7 +50,7 @@ def open_rows(
     columns : sequence of str or int, or None, default=None
         Columns of X in this order, by name or, for Zarr, by number. None takes all; of a table all but the target.
     rows_per_block : int or None, default=None
-        Zarr: a whole multiple of the chunk rows. Parquet, CSV: wanted size; row groups are merged or cut to come near it. None
+        Wanted size, at least 1. Zarr: whole chunks near it. Parquet, CSV: row groups are merged or cut to come near it. None
         is the block of the store, else near 32 MiB of X.
     {csv}
 

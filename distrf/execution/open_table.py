@@ -14,7 +14,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from ..errors import InputError
-from ..parameters import COLUMNS, FLAG, ruled
+from ..parameters import COLUMNS, FLAG, NONE, ruled, whole
 from ..store import formats, frames
 from ..store.csv_format import reads_csv
 from ..store.files import normalise
@@ -143,7 +143,7 @@ def is_table(data: Any) -> bool:
 
 
 @reads_csv
-@ruled(columns=COLUMNS, exclude=COLUMNS, drop_missing_target=FLAG)
+@ruled(columns=COLUMNS, exclude=COLUMNS, drop_missing_target=FLAG, rows_per_block=whole(1) | NONE)
 def open_table(
     data: Any,
     *,

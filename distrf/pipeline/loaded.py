@@ -14,7 +14,7 @@ from ..errors import InputError, warn
 from ..execution.labelled import is_frame
 from ..execution.open_table import Table, is_table
 from ..maps.transformers import listed_transformer
-from ..persistence import load_model, model_details
+from ..persistence import load_model
 from ..scores.passes import check_targets
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder
@@ -43,7 +43,7 @@ class Loaded:
     def of(cls, model: Any) -> Loaded:
         """From the path of a model folder, or a fitted estimator. Raises StoreError for a folder that is none."""
         path = path_of(model)
-        details, fitted = ({}, model) if path is None else (model_details(path), load_model(path))
+        details, fitted = ({}, model) if path is None else (store.read_spec(path), load_model(path))
         pipeline = as_pipeline(fitted)
         target = getattr(getattr(pipeline, "training_", None), "target", None)
         reading = {"target": target or getattr(pipeline[-1], "target_", None), "columns": None}

@@ -183,7 +183,8 @@ def fit_prepared(
     pipeline.fit(rows.X, y, **folds, **weights)
     for text in warned:
         warn(text, BaselineWarning)
-    pipeline.training_ = replace(pipeline.training_, target=rows.target, csv=said_format(), dropped=dropped)
+    target = rows.target or (rows.info and rows.info.target)
+    pipeline.training_ = replace(pipeline.training_, target=target, csv=said_format(), dropped=dropped)
     note_reasons(pipeline[0], rows.kinds)
     if outputs.out is not None:
         made = {

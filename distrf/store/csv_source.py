@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import codecs
 import csv
 import io
 import itertools
@@ -11,7 +12,6 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -28,7 +28,7 @@ from .csv_format import BLANKS, USUAL, CsvFormat, current_format, said_format
 from .row_source import Selection
 from .spec import fingerprint_of_spec
 from .table_reader import TableRows, found_in
-from .table_schema import TableSchema, base_of, common_type, is_number, is_text, merged
+from .table_schema import TableSchema, base_of, common_type, drift, is_number, is_text, merged
 from .table_source import TableSource
 from .text_forms import NUMBER
 
@@ -79,6 +79,8 @@ class CsvSource(TableSource):
                     f"the files of a data set have the same columns; {name!r} has {schema.names[:20]}, {names[0]!r} has "
                     f"{schemas[0].names[:20]}; write them with one line of names"
                 )
+            if fault := drift(TableSchema(tuple(c for c in asked if c.name not in text)), schema):
+                raise InputError(f"{fault} (in {name!r})")
         # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
         text |= merged(found[1])[1].keys()
         again = []
@@ -151,8 +153,7 @@ def _convert(file: Any, dialect: Dialect, text: Set[str]) -> None:
                 if (fault := _FAULT.match(str(error))) is None:
                     raise
                 name = dialect.names[int(fault[1])]
-                if is_text(before := types[name]):  # no UTF-8
-                    raise
+                before = types[name]
             for one, kind in _column_types(dialect, int(fault[2]) - 1).items():
                 wider = common_type(types[one], kind) or pa.string()
                 if not is_text(wider) or pa.types.is_null(types[one]):
@@ -199,8 +200,8 @@ def _refused(error: Exception, file: str) -> InputError | StoreError:
             f"a quote ends with its value; in {file!r} one is never closed, or a row is over 4 MiB; correct the file"
         )
     return InputError(
-        f"rows of CSV are UTF-8 unless encoding= says otherwise, and have as many values as the first; {file!r} is not so "
-        f"({' '.join(str(error).split())[:300]}); correct the file, or say encoding= or sep="
+        f"rows of CSV have as many values as the first; {file!r} is not so ({' '.join(str(error).split())[:300]}); correct the "
+        "file, or say sep="
     )
 
 
@@ -284,12 +285,9 @@ class PlainText:
 
 
 def _pieces(name: str, wanted: CsvFormat) -> Iterator[bytes]:
-    with _unpacked(name) as raw:
-        if wanted.encoding in ("utf-8", "utf-8-sig", "ascii"):
-            pieces: Iterator[bytes] = iter(lambda: raw.read(_PIECE), b"")
-        else:
-            text = io.TextIOWrapper(raw, wanted.encoding, newline="")
-            pieces = (piece.encode() for piece in iter(lambda: text.read(_PIECE), ""))
+    with files.open_text(name) as raw:
+        texts = codecs.iterdecode(iter(lambda: raw.read(_PIECE), b""), wanted.encoding)
+        pieces: Iterator[bytes] = (text.encode() for text in texts)
         try:
             pieces = itertools.chain([next(pieces, b"").removeprefix(b"\xef\xbb\xbf")], pieces)
             yield from _plain(pieces, wanted) if wanted.comment or wanted.sep == BLANKS else pieces
@@ -314,24 +312,6 @@ def _plain(pieces: Iterator[bytes], wanted: CsvFormat) -> Iterator[bytes]:
         yield lines
 
 
-@contextmanager
-def _unpacked(name: str) -> Iterator[Any]:
-    """An open file; of an archive the one that is in it."""
-    if not name.lower().endswith(".zip"):
-        with files.open_text(name) as file:
-            yield file
-        return
-    fs, root = files.filesystem(name)
-    with files.reading(name, "a zip archive"), fs.open(root, "rb") as raw, zipfile.ZipFile(raw) as archive:
-        inside = [one for one in archive.namelist() if not (one.endswith("/") or file_lists.hidden(one))]
-        if len(inside) != 1:
-            raise StoreError(
-                f"an archive of CSV holds one file; {name!r} holds {inside[:10]}; unpack it into a folder"
-            )
-        with archive.open(inside[0]) as file:
-            yield file
-
-
 def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
     """How the text of a file is read, by its first rows.
 
@@ -352,10 +332,17 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
     Raises
     ------
     StoreError
-        The file is empty, or the first row has no end.
+        The file is empty, the first row has no end, or it is an archive of several files.
     InputError
         The text is no UTF-8, two columns have one name, the row may hold either, or rows have two delimiters equally often.
     """
+    if name.lower().endswith(".zip"):  # its first file alone is unpacked
+        with files.reading(name, "a zip archive"), files.opened(name) as raw, zipfile.ZipFile(raw) as archive:
+            inside = archive.namelist()
+        if [one for one in inside if not (one.endswith("/") or file_lists.hidden(one))] != inside[:1]:
+            raise StoreError(
+                f"an archive of CSV holds one file; {name!r} holds {inside[:10]}; unpack it into a folder"
+            )
     text = PlainText(name, wanted).read(_PARSED)
     if not text.strip(b"\r\n"):
         raise StoreError(f"{name!r} is empty; give a file that has rows")
@@ -369,13 +356,9 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
         raise StoreError(
             f"the first line of CSV names the columns; that of {name!r} is over 4 MiB, or a quote in it is never closed; is it text?"
         )
-    try:
-        first = rows[0].decode()
-    except UnicodeDecodeError as error:
-        raise _refused(error, name) from None
     tabs = wanted.sep == BLANKS or (re.search(r"\.(tsv|tab)(\.\w+)?$", name.lower()) and not wanted.sep)
     delimiter = "\t" if tabs else wanted.sep or _delimiter(rows, name, wanted.decimal or ".")
-    names = next(csv.reader(io.StringIO(first, newline=""), delimiter=delimiter), [])
+    names = next(csv.reader(io.StringIO(rows[0].decode(), newline=""), delimiter=delimiter), [])
     named = _holds_names(names, name) if wanted.header is None else wanted.header
     names = [(name or f"Unnamed: {j}") if named else f"f{j}" for j, name in enumerate(names)]
     if len(set(names)) != len(names):
@@ -431,9 +414,7 @@ def _column_types(dialect: Dialect, skip: int = 0) -> dict[str, pa.DataType]:
     numbers = {name: pa.string() for name, kind in types.items() if is_number(kind) and kind != pa.bool_()}
     texts = dialect.first_rows(numbers, skip) if numbers else rows
     for name, kind in types.items():
-        if pa.types.is_binary(kind):  # no UTF-8, which is told with its row when it is read
-            types[name] = pa.string()
-        elif pa.types.is_time(kind):
+        if pa.types.is_time(kind):
             types[name] = pa.time64("us")
         elif name in numbers:
             other, code = (

@@ -277,14 +277,9 @@ def read_json(path: str) -> Any:
         return None
 
 
-@explains
 def write_bytes(path: str, data: bytes) -> None:
     """Write a small file so that it appears whole or not at all."""
-    if is_local(path):
-        write_file(path, lambda file: file.write(data))
-    else:
-        fs, root = filesystem(path)
-        fs.pipe_file(root, data)
+    write_file(path, lambda file: file.write(data))
 
 
 @explains
@@ -375,6 +370,5 @@ def remove(path: str) -> None:
 
 def remove_partials(path: str) -> None:
     """Remove the temporary files that a killed writer left in a local folder."""
-    for file in Path(path).rglob("*.partial") if is_local(path) else ():
-        if re.fullmatch(PARTIAL, file.name):
-            file.unlink()
+    for file in Path(path).rglob(f"*.{'[0-9a-f]' * 32}.partial") if is_local(path) else ():
+        file.unlink()

@@ -92,10 +92,8 @@ def read_as(known: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     path : str or PathLike
         Of the rows; nothing changes where these are no text.
     """
-    if not known:
-        return
     with suppress(InputError, StoreError):  # of a name that no format has: text, then
-        if find_format(path) is not CsvSource:
+        if not known or find_format(path) is not CsvSource:
             return
     set_format(CsvFormat(**{**known, **said_format()}))
 

@@ -60,17 +60,15 @@ class MatrixSource(RowSource):
             version = files.state(path, remote=True)
         target, columns = selection.target, selection.columns
         counting = selection.n_features, selection.zero_based
-        goal: Any = None
         member = "" if path.endswith(".npy") else "X"
+        goal: Any = (target or "y") if member else None
         X: Any = _array(path, member, version, counting)
         if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] < 1:
             raise InputError(
                 f"rows are a 2-D array of numbers with columns; {path!r} has shape {X.shape} and dtype {X.dtype}"
             )
         n, d = X.shape
-        if member:
-            goal = target or "y"
-        elif target is not None:
+        if target is not None and not member:
             rule = f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}"
             with reworded(lambda _: InputError(rule)):
                 goal = range(d)[int(target)]
@@ -80,8 +78,7 @@ class MatrixSource(RowSource):
         numbers = None if columns is None else column_numbers(path, columns, None, d)
         width = d if numbers is None else len(numbers)
         row_bytes = X.nnz * 12 // max(1, n) if sp.issparse(X) else width * X.dtype.itemsize
-        usual = max(1, BLOCK_BYTES // max(1, row_bytes))
-        lengths = block_lengths(path, n, 1, usual, selection.rows_per_block)
+        lengths = block_lengths(n, 1, BLOCK_BYTES // max(1, row_bytes), selection.rows_per_block)
         return cls(
             path=path, shape=(n, width), dtype=_dtype(X), block_lengths=lengths, sparse=sp.issparse(X), target=target,
             member=member, version=version, counting=counting, numbers=numbers, goal=goal,

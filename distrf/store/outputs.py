@@ -51,7 +51,6 @@ def check_apart(
     inputs: Iterable[str | os.PathLike[str] | None],
     *,
     what: str = "an output",
-    than: str = "its input",
 ) -> None:
     """Refuse an output that is one of the inputs, lies inside one or around one.
 
@@ -63,8 +62,8 @@ def check_apart(
         None is no path.
     inputs : iterable of path or URL or None
         Globs stand for every file that they match.
-    what, than : str
-        The output and the inputs in words, for the message.
+    what : str
+        The output in words, for the message.
 
     Raises
     ------
@@ -80,7 +79,7 @@ def check_apart(
             if f"{place}/".startswith(f"{other}/") or f"{other}/".startswith(f"{place}/"):
                 how = "is" if place == other else "lies inside" if len(place) > len(other) else "lies around"
                 raise InputError(
-                    f"{what} must lie apart from {than}: {os.fspath(out)!r} {how} {os.fspath(source)!r} "
+                    f"{what} must lie apart from its input: {os.fspath(out)!r} {how} {os.fspath(source)!r} "
                     f"({place} and {other}); choose another path for {what}"
                 )
 
@@ -114,22 +113,20 @@ def hold(*outputs: str | os.PathLike[str] | None) -> Iterator[None]:
         for output in (files.normalise(output) for output in outputs if output is not None):
             if not files.is_local(output):
                 continue
-            parent, base = os.path.split(output)
             try:
                 parent, base = os.path.split(os.path.realpath(output))
                 path = f"{parent}/.{base}.lock"
                 if path in held:
                     continue
                 os.makedirs(parent, exist_ok=True)
-                with open(
-                    path, "ab"
-                ):  # permissions do not tell all: a disk may be read-only or full, and /proc takes no file
+                # Permissions do not tell all: a disk may be read-only or full, and /proc takes no file.
+                with open(path, "ab"):
                     pass
             except (OSError, ValueError) as error:
                 # Its text does not name the path again: it may be long.
                 why = getattr(error, "strerror", None) or error
                 raise StoreError(
-                    f"{output!r} cannot be written: {why} in {parent!r}; choose another path"
+                    f"{output!r} cannot be written: {why} in {os.path.dirname(output)!r}; choose another path"
                 ) from error
             try:
                 lock = _lock(path)
@@ -143,9 +140,8 @@ def hold(*outputs: str | os.PathLike[str] | None) -> Iterator[None]:
                 os.unlink(path)
                 continue
             stack.callback(lock.release)
-            stack.callback(
-                Path(path).unlink, missing_ok=True
-            )  # while it is locked: later the next owner would lose it
+            # While it is locked: later the next owner would lose it.
+            stack.callback(Path(path).unlink, missing_ok=True)
             held = (*held, path)
         stack.callback(_held.reset, _held.set(held))
         yield

@@ -183,7 +183,6 @@ class RowSource(ABC):
     classes: list[Any] | None = None
 
     @classmethod
-    @abstractmethod
     def recognises(cls, path: str) -> bool:
         """Whether the rows at a path are of this format; decided by names, without reading data.
 
@@ -195,7 +194,9 @@ class RowSource(ABC):
         Returns
         -------
         bool
+            By default True: a format that is asked last takes what no other one does.
         """
+        return True
 
     @classmethod
     @abstractmethod

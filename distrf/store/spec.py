@@ -93,12 +93,7 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
         lines = []
         for key in sorted(old.keys() | new.keys()):
             here = f"{where}.{key}" if where else key
-            if key not in old:
-                lines.append(f"{here}: (absent) -> {_short(new[key])}")
-            elif key not in new:
-                lines.append(f"{here}: {_short(old[key])} -> (absent)")
-            else:
-                lines += differences(old[key], new[key], here)
+            lines += differences(old.get(key, "(absent)"), new.get(key, "(absent)"), here)
         return lines
     # True == 1 in Python, but not in a spec.
     same = old == new and isinstance(old, bool) == isinstance(new, bool)

@@ -34,7 +34,6 @@ from .table_schema import (
     target_dtype,
     value_type,
 )
-from .text_forms import NUMBER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,23 +126,10 @@ class TableSource(RowSource):
             The table lacks a column, or has it in another type.
         """
         if fault := drift(schema, self.schema):
-            raise InputError(f"{fault} (in {self._stray(schema) or repr(self.path)})")
+            raise InputError(f"{fault} (in {self.path!r})")
         rows = replace(self.rows, columns=tuple(schema.names), coded=schema, dtype="<f8", vector=False)
         shape, dtype = (self.shape[0], len(schema.columns)), np.dtype(np.float64)
         return replace(self, shape=shape, dtype=dtype, columns=schema.names, rows=rows)
-
-    def _stray(self, schema: TableSchema) -> str:
-        """The first text that is no number, of a column of text that is to be one of numbers."""
-        texts = {one.name for one in self.schema if is_text(value_type(one.type))}
-        names = [c.name for c in schema.columns if c.base == "number" and not c.form and c.name in texts]
-        for part in (
-            self._column(names[0], np.dtype(object)).rows.parts(0, self.shape[0], 2**16) if names else ()
-        ):
-            column = decoded(part.table.column(0))
-            row = pc.index(pc.match_substring_regex(column, NUMBER), pa.scalar(False)).as_py()
-            if row >= 0:
-                return f"{part.group.where}: {names[0]!r} has {column[row].as_py()[:60]!r} in row {part.first + row + 1:,}"
-        return ""
 
     def target_source(self) -> Self | None:
         """The target column; text takes one pass to find its width."""
@@ -193,9 +179,8 @@ class TableSource(RowSource):
         """`blocks` with readers of key columns, which may have any type."""
         require_columns(self.path, self.schema, keys)
         kinds = pa.schema([self.schema.field(name) for name in keys])
-        return list(
-            replace(self, rows=replace(self.rows, coded=None, columns=tuple(keys), kinds=kinds)).blocks()
-        )
+        rows = replace(self.rows, coded=None, columns=tuple(keys), kinds=kinds)
+        return list(replace(self, rows=rows).blocks())
 
 
 def require_targets(rows: int, target: str | None) -> None:
@@ -345,17 +330,10 @@ def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) 
     -------
     tuple of int
         The rows of each block.
-
-    Raises
-    ------
-    InputError
-        ``rows_per_block`` is below 1.
     """
     rows, slack = selection.rows_per_block, 1.25
     if rows is None:
         rows, slack = max(1, int(BLOCK_BYTES // row_bytes)), 4.0
-    if rows < 1:
-        raise InputError(f"rows_per_block is at least 1; received {rows}")
     n, edges = groups[-1].last, [0]
     for group in groups:
         if group.last - edges[-1] > rows and group.first > edges[-1]:

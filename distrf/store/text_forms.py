@@ -117,8 +117,6 @@ def _day_seconds(parts: dict[str, pa.Array]) -> np.ndarray:
 
 
 def _find_dates(texts: pa.Array) -> tuple[str, str, str] | None:
-    if not _mostly_digits(texts):
-        return None
     read = {order: _read_dates(texts, order) for order in _DATES}
     most = max(int(np.isfinite(seconds).sum()) for seconds in read.values())
     possible = [order for order, seconds in read.items() if np.isfinite(seconds).sum() == most > 0]
@@ -195,8 +193,6 @@ def _read_stamps(texts: pa.Array, how: str) -> np.ndarray:
 
 
 def _find_quantities(texts: pa.Array) -> tuple[str, str, str] | None:
-    if not _mostly_digits(texts):
-        return None
     texts = _plain_blanks(texts)
     read = [_quantities(texts, style, _CURRENCY, _UNIT) for style in _STYLES]
     best, doubt = _style(texts, read)
@@ -269,11 +265,6 @@ def _quantities(
     return signs * written.cast(pa.float64()).to_numpy(zero_copy_only=False), parts
 
 
-def _mostly_digits(texts: pa.Array) -> bool:
-    """Whether a third of the texts have a digit: a quick look at what is no number."""
-    return 3 * int(_is(pc.match_substring_regex(texts, r"\d")).sum()) >= len(texts)
-
-
 def _joined(*texts: pa.Array | str) -> pa.Array:
     large = [pa.scalar(text, pa.large_string()) if isinstance(text, str) else text for text in (*texts, "")]
     return pc.binary_join_element_wise(*large)
@@ -312,7 +303,8 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
     texts = texts.filter(pc.greater(pc.binary_length(texts), 0))
     if kind == "number":  # who says so wants no codes: leading zeros say nothing
         texts = pc.replace_substring_regex(texts, r"^([+-]?)0+(\d)", r"\1\2")
-    if not len(texts):
+    # Where two thirds have no digit, a quick look tells that these are no numbers.
+    if not len(texts) or 3 * int(_is(pc.match_substring_regex(texts, r"\d")).sum()) < len(texts):
         return None
     for name, (found, find, read) in FORMS.items():
         if kind not in (None, found) or (name == "stamp" and kind is None):

@@ -59,10 +59,10 @@ class ForeignSource(RowSource):
         if selection.columns is not None:
             chosen = column_numbers(path, selection.columns, None, d)
         unit = (node.shards or node.chunks)[0]
-        usual = max(1, BLOCK_BYTES // (unit * d * node.dtype.itemsize)) * unit
+        usual = BLOCK_BYTES // (d * node.dtype.itemsize)
         return cls(
             path=path, shape=(n, d if chosen is None else len(chosen)), dtype=node.dtype, target=selection.target,
-            block_lengths=block_lengths(path, n, unit, usual, selection.rows_per_block),
+            block_lengths=block_lengths(n, unit, usual, selection.rows_per_block),
             array=array, version=version, numbers=chosen,
         )  # fmt: skip
 

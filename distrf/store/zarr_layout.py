@@ -188,11 +188,6 @@ class StoreInfo:
         return index * self.block_rows, min(self.n_rows, (index + 1) * self.block_rows)
 
     @property
-    def first_block(self) -> int:
-        """The first block that an append writes, which begins with the rows that the last block of the shorter store has."""
-        return (self.first_row or 0) // self.block_rows
-
-    @property
     def file(self) -> str:
         """The name of the file of its document."""
         return PARTS if self.kind == "parts" else ZARR if self.first_row is None else APPEND
@@ -207,7 +202,8 @@ class StoreInfo:
         if self.complete and self.kind != "parts":
             return []
         done = files.names_in(os.path.dirname(f"{self.path}/{self.mark(0)}"))
-        blocks = range(self.first_block, self.n_blocks)
+        # The first one of an append begins with the rows that the last block of the shorter store has.
+        blocks = range((self.first_row or 0) // self.block_rows, self.n_blocks)
         return [index for index in blocks if os.path.basename(self.mark(index)) not in done]
 
     def facts(self) -> list[tuple[str, Any]]:
@@ -249,18 +245,9 @@ def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tupl
     return (block_rows // next(counts, 1), *tail)
 
 
-def block_lengths(path: str, n: int, unit: int, usual: int, wanted: int | None) -> tuple[int, ...]:
-    """Rows of every block of n rows in chunks of `unit` rows: whole chunks, except the last.
-
-    Raises StoreError where `wanted`, in place of `usual`, is no multiple of the chunks.
-    """
-    step = usual if wanted is None else wanted
-    if step < 1 or (step % unit and step < n):
-        near = max(unit, step // unit * unit)
-        raise StoreError(
-            f"a block is a whole multiple of the chunks it reads: rows_per_block={step}, chunks of "
-            f"{unit} rows in {path!r}; use rows_per_block={near} or {near + unit}"
-        )
+def block_lengths(n: int, unit: int, usual: int, wanted: int | None) -> tuple[int, ...]:
+    """Rows of every block of n rows in chunks of `unit` rows: whole chunks, except the last, near `wanted` in place of `usual`."""
+    step = max(1, (wanted or usual) // unit) * unit
     return tuple(min(n - first, step) for first in range(0, n, step)) or (0,)
 
 

@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DistrfError, StoreError, brief, did_you_mean
+from ..errors import StoreError, did_you_mean
 from . import files
 from .row_source import RowSource, Selection, column_numbers, single
 from .spec import fingerprint_of_spec
 from .zarr_arrays import open_nodes
 from .zarr_layout import StoreInfo, block_lengths, info
-
-#: Blocks of CSR rows that tell how many entries a row has.
-_LOOKED_AT = 4
 
 
 @dataclass(frozen=True)
@@ -59,14 +56,10 @@ class ZarrRows:
         """
         node, classes = _opened(replace(self, columns=None))
         try:
-            block: Any = node[first:last]
-        except Exception as error:
-            self.current()
-            if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
-                raise
-            what = f"rows {first}:{last} of array {self.array!r} in {self.path!r}"
-            raise files.damaged(f"{what} cannot be read ({brief(error)})") from error
-        self.current()
+            with files.reading(self.path, f"rows {first}:{last} of array {self.array!r}"):
+                block: Any = node[first:last]
+        finally:
+            self.current()  # where the store was made anew, it is not damaged
         if not self.decode:
             return block if self.columns is None else block[:, list(self.columns)]
         if block.size and (block.min() < 0 or block.max() >= classes.size):
@@ -107,11 +100,6 @@ class ZarrSource(RowSource):
     store: StoreInfo
 
     @classmethod
-    def recognises(cls, path: str) -> bool:
-        """Whatever no other format does."""
-        return True
-
-    @classmethod
     def open(cls, path: str, selection: Selection) -> ZarrSource:
         """The array X."""
         store, chosen = info(path), None
@@ -130,18 +118,13 @@ class ZarrSource(RowSource):
         if selection.columns is not None:
             chosen = column_numbers(path, selection.columns, names, X.tail[0])
             names = names and [names[j] for j in chosen]
+        shape = store.n_rows, X.tail[0] if chosen is None else len(chosen)
+        lengths = block_lengths(store.n_rows, unit, store.block_rows, selection.rows_per_block)
+        rows = ZarrRows(store.path, "X", fingerprint_of_spec(store.made), chosen)
         return cls(
-            path=store.path,
-            shape=(store.n_rows, X.tail[0] if chosen is None else len(chosen)),
-            dtype=np.dtype(X.dtype),
-            block_lengths=block_lengths(path, store.n_rows, unit, store.block_rows, selection.rows_per_block),
-            columns=names,
-            sparse=X.sparse,
-            target=selection.target or store.target,
-            classes=store.classes,
-            rows=ZarrRows(store.path, "X", fingerprint_of_spec(store.made), chosen),
-            store=store,
-        )
+            path=store.path, shape=shape, dtype=np.dtype(X.dtype), block_lengths=lengths, columns=names, sparse=X.sparse,
+            target=selection.target or store.target, classes=store.classes, rows=rows, store=store,
+        )  # fmt: skip
 
     def _beside(self, name: str, what: str = "") -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them.
@@ -166,14 +149,12 @@ class ZarrSource(RowSource):
         name = "y" if self.target in (None, self.store.target) else self.target
         return None if name == "y" and name not in self.store.arrays else self._beside(name, "the target ")
 
-    def column_source(self, name: str) -> ZarrSource:
+    def column_source(self, name: str) -> RowSource:
         """The array of that name, else a column of X, as it is stored."""
         array = "y" if name == self.store.target else name
         if array in self.store.arrays and array != "X":
             return single(self._beside(array), array)
-        X = self.store.arrays["X"]
-        rows = replace(self.rows, columns=column_numbers(self.path, [name], self.store.columns, X.tail[0]))
-        return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
+        return super().column_source(name)
 
     def read(self, first: int, last: int) -> Any:
         """Rows ``first:last``; see `ZarrRows.read`."""
@@ -196,13 +177,10 @@ class ZarrSource(RowSource):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory; of CSR rows as many as some blocks have."""
+        """Bytes in memory; of CSR rows as many as up to four blocks have."""
         if not self.sparse:
             return super().nbytes
-        starts = range(0, self.shape[0], self.store.block_rows)
-        some = [
-            self.read(a, min(a + starts.step, starts.stop))
-            for a in starts[:: -(-len(starts) // _LOOKED_AT) or 1]
-        ]
-        held = sum(b.data.nbytes + b.indices.nbytes + b.indptr[1:].nbytes for b in some)
+        store = self.store
+        some = [self.read(*store.bounds(b)) for b in range(0, store.n_blocks, store.n_blocks // 4 + 1)]
+        held = sum(block.data.nbytes + block.indices.nbytes + block.indptr[1:].nbytes for block in some)
         return held * self.shape[0] // max(1, sum(block.shape[0] for block in some))

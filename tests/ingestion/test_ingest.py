@@ -20,7 +20,7 @@ from sklearn.datasets import dump_svmlight_file
 from stored_arrays import contents, read
 
 from distrf import ingest, open_rows, write_rows
-from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.errors import InputError, ParameterError, SpecMismatchError, StoreError
 from distrf.progress import listening
 from distrf.store.zarr_foreign import ForeignSource
 
@@ -295,7 +295,7 @@ def test_no_rows(tmp_path):
 @pytest.mark.parametrize("rows", [0, -1])
 def test_blocks_of_npy_have_rows(tmp_path, rows):
     np.save(tmp_path / "a.npy", X)
-    with pytest.raises(StoreError, match=f"rows_per_block={rows}.*use rows_per_block=1 or 2"):
+    with pytest.raises(ParameterError, match=f"rows_per_block must be .* got {rows}"):
         open_rows(tmp_path / "a.npy", rows_per_block=rows)
 
 

@@ -107,18 +107,19 @@ def test_files_do_not_run_code(tmp_path):
     """A model folder has no pickle, and a class off the list is refused."""
     est = Blockwise(SCALERS).fit(X)
     save_model(est, tmp_path / "model")
-    from distrf.persistence import _decode_model, model_details
+    from distrf.persistence import _CODEC
+    from distrf.store import read_spec
 
     again = load_model(tmp_path / "model")
     np.testing.assert_array_equal(again.transform(X), est.transform(X))
     assert again.map_ == est.map_
-    spec = model_details(tmp_path / "model")["model"]
+    spec = read_spec(tmp_path / "model")["model"]
     assert "pickle" not in json.dumps(spec)
     for part, name in (("parameters", "transformer"), ("fitted", "transformer_")):
         bad = json.loads(json.dumps(spec))
         bad[part][name]["$sklearn"] = "Ridge"
         with pytest.raises((SpecMismatchError, StoreError), match="'Ridge'; this release loads"):
-            _decode_model(bad, {})
+            _CODEC.decode(bad, {})
 
 
 def test_a_map_over_a_transformer_is_not_saved(tmp_path):

@@ -25,7 +25,7 @@ from distrf import (
     write_rows,
 )
 from distrf.errors import InputError, InUseError, SpecMismatchError
-from distrf.persistence import model_details
+from distrf.store import read_spec
 from distrf.store.outputs import hold
 
 N, D = 400, 48
@@ -66,7 +66,7 @@ def test_a_folder_is_written_anew(tmp_path):
     distrf.train(*distrf.open_rows(tmp_path / "a.zarr"), model=model, n_components=D, out=tmp_path / "m")
     before = load_model(tmp_path / "m")
     grown = add_rows(tmp_path / "m", tmp_path / "b.zarr")
-    loaded, details = load_model(tmp_path / "m"), model_details(tmp_path / "m")
+    loaded, details = load_model(tmp_path / "m"), read_spec(tmp_path / "m")
     np.testing.assert_array_equal(loaded[-1].coef_, grown[-1].coef_)
     assert loaded.training_ == before.training_
     np.testing.assert_array_equal(before[:-1].transform(X), loaded[:-1].transform(X))

@@ -104,8 +104,8 @@ def test_a_type_holds_all_values(tmp_path, monkeypatch, where):
     assert types(tmp_path)[12:] == ["time64[us]" if where == "file" else "string", "string"]
     assert open_source(tmp_path, Selection(coded=True)).shape[0] == many + 1
     number = TableSchema((ColumnType("c4", "double", "number"),))
-    such = r"holds text \(string\) and held numbers \(double\); .* \(in '.*csv': 'c4' has 'many' in row"
-    with pytest.raises(InputError, match=rf"'c4' {such} {many + 1:,}\)"):
+    such = r"'c4' holds text \(string\) and held numbers \(double\); .* \(in '.*[01].csv'\)"
+    with pytest.raises(InputError, match=such):
         open_source(tmp_path, Selection(coded=number))
 
 
@@ -118,7 +118,7 @@ def test_a_fault_is_named_with_its_row(tmp_path, rows):
             b"1,x,y\n",
             f"have as many values as the first; .* is not so .*Row #{rows + 1}: Expected 2 columns, got 3",
         ),
-        (b"1,\xff\n", f"UTF-8 unless encoding= says .*CSV column #1: Row #{rows + 1}: .*invalid UTF8"),
+        (b"1,\xff\n", "encoding= is that of the text; .*a.csv' is no utf-8 .*byte 0xff.*; give another"),
         (b'1,"open\n', r"a quote ends with its value; .*; correct the file"),
         (b'1,"', r"a quote ends with its value; in row .* one is never closed"),
         (b'1,"z', r"a quote ends with its value; in row .* one is never closed"),
@@ -152,7 +152,7 @@ NO_NAMES = [
     (b"id,2019,2020\n1,2,3\n", EITHER),
     (b"0,1,2\n4,5,6\n", EITHER),
     (b"2019,2020\n4,5\n", EITHER),
-    ("Ü,b\n1,2\n".encode("latin-1"), "UTF-8 unless encoding= says otherwise, .*decode byte 0xdc"),
+    ("Ü,b\n1,2\n".encode("latin-1"), "encoding= is that of the text; .* is no utf-8 .*decode byte 0xdc"),
     (b"\xef\xbb\xbf\n", "is empty; give a file that has rows"),
     (b"a,b", "has no rows"),
     (b"a,b\n\n", "has no rows"),

@@ -106,7 +106,7 @@ def dies_at(patch, number):
         (os, "replace"),
         (os, "link"),
         (os, "unlink"),
-        (MemoryFileSystem, "pipe_file"),
+        (MemoryFileSystem, "put_file"),
         (MemoryFileSystem, "rm"),
     ):
         patch.setattr(owner, name, deadly(getattr(owner, name)))

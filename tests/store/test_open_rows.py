@@ -12,7 +12,7 @@ import pytest
 import zarr
 from stored_arrays import fill
 
-from distrf.errors import InputError, StoreError
+from distrf.errors import InputError, ParameterError, StoreError
 from distrf.execution.open_rows import open_rows
 from distrf.store.zarr_foreign import ForeignSource
 
@@ -58,10 +58,9 @@ def test_columns_by_name_and_number(path):
 def test_blocks_are_whole_chunks(path):
     assert open_rows(path, rows_per_block=20)[0].chunks[0] == (20, 15)
     assert open_rows(path, rows_per_block=100)[0].chunks[0] == (35,)
-    with pytest.raises(
-        StoreError, match=r"rows_per_block=15, chunks of 10 rows in .*; use rows_per_block=10 or 20"
-    ):
-        open_rows(path, rows_per_block=15)
+    assert open_rows(path, rows_per_block=15)[0].chunks[0] == (10, 10, 10, 5)
+    with pytest.raises(ParameterError, match="rows_per_block must be"):
+        open_rows(path, rows_per_block=0)
 
 
 def test_one_small_task_for_each_block(tmp_path):
@@ -164,8 +163,7 @@ def test_foreign_array_of_shards(tmp_path):
     got, y = open_rows(tmp_path / "a.zarr", rows_per_block=16)
     assert y is None
     np.testing.assert_array_equal(run(got), X)
-    with pytest.raises(StoreError, match="chunks of 8 rows"):
-        open_rows(tmp_path / "a.zarr", rows_per_block=12)
+    assert open_rows(tmp_path / "a.zarr", rows_per_block=12)[0].chunks[0] == (8,) * 5
 
 
 def test_arrays_of_a_store_whose_document_is_gone(path):
