@@ -47,7 +47,7 @@ JOBS: dict[str, dict] = {
             "model__batch_size": 4000,
         },
     },
-    "evaluate": {"": ["model", "rows.parquet"], "target": "label", "by": "town"},
+    "evaluate": {"": ["model", "rows.parquet"], "target": "label"},
     "predict": {"": ["model", "rows.parquet", "predictions.parquet"], "keys": ",".join(KEYS)},
 }  # fmt: skip
 #: Jobs in whose tasks workers come and go.
