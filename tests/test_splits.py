@@ -184,8 +184,8 @@ def test_tune_judges_by_new_groups():
         )
         for kind, by in (("random", None), ("group", group))
     }  # fmt: skip
-    assert found["random"].best.score > 0.8
-    assert found["group"].best.score < 0.5
+    assert found["random"].best["score"] > 0.8
+    assert found["group"].best["score"] < 0.5
     assert [found[kind].model.training_.chosen("split") for kind in found] == [None, "group"]
 
 
