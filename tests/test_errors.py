@@ -75,7 +75,7 @@ def test_what_is_reworded_and_what_passes(capsys):
 
 
 #: Functions that may raise another error in place of any: each lets MemoryError through, or says why not.
-REWORDING = {("errors.py", "reworded"), ("store/zarr_source.py", "read"), ("store/files.py", "explained"), ("cluster.py", "_client")}  # fmt: skip
+REWORDING = {("errors.py", "reworded"), ("store/files.py", "explained"), ("cluster.py", "_client")}  # fmt: skip
 
 
 def test_no_other_function_rewords_any_error():

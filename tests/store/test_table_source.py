@@ -104,7 +104,7 @@ def test_errors_say_where(folder):
     holes = TABLE.set_column(6, "y", [pa.array([None if i == 33 else i for i in range(N)])])
     pq.write_table(holes, folder / "part-2.parquet", row_group_size=20)
     labels = opened(folder / "part-2.parquet").target_source()
-    with pytest.raises(InputError, match=r"'y' has nulls in row group 1 .*first in row 33; drop the rows"):
+    with pytest.raises(InputError, match=r"'y' has nulls in row group 1 .*first in row 34; drop the rows"):
         run(lazy_rows(labels))
 
 
