@@ -207,6 +207,6 @@ def _splits(folds: np.ndarray | None, y: np.ndarray) -> tuple[tuple[np.ndarray, 
     if folds is None or len(folds) < _FEWEST:
         return ()
     values, codes = np.unique(y, return_inverse=True)
-    rare = len(values) == 2 and np.bincount(codes[folds == 0], minlength=2).min() < _TELLING
+    rare = y.ndim == 1 and len(values) == 2 and np.bincount(codes[folds == 0], minlength=2).min() < _TELLING
     judged = range(int(folds.max()) + 1) if rare or len(folds) <= _THREE_FOLDS else [0]
     return tuple((np.flatnonzero(folds != f), np.flatnonzero(folds == f)) for f in judged)

@@ -209,6 +209,13 @@ def test_every_sampled_row_judges_a_rare_class(positive, judged):
     assert all(len(np.intersect1d(*split)) == 0 for split in sample.splits)
 
 
+def test_two_values_of_several_targets_are_no_classes():
+    X = np.random.default_rng(0).normal(size=(800, 3))
+    Y = (X[:, :2] > 0).astype(float)
+    assert read_sample(X, Y, 0).judged == 800
+    assert train(X, Y).predict(X).shape == Y.shape
+
+
 def test_columns_of_a_rare_class_are_judged_by_the_logistic_loss():
     """Calibrated ridge does worse on them, and would hide them behind features."""
     rng = np.random.default_rng(1)
