@@ -66,8 +66,7 @@ class Checkpoint:
         self._count = self._done = 0
         self._numbers: dict[str, Any] | None = None
         self._earlier = True
-        found = None if self.path is None else self._document.existing()
-        if self.path is None or found is None:
+        if self.path is None or (found := self._document.existing()) is None:
             return
         spec = from_json(found["spec"])
         remedy = "give the options it was started with, choose another folder, or remove it"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import replace
-from itertools import repeat
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -204,38 +203,47 @@ def _write(X: RowSource, y: RowSource | None, info: StoreInfo) -> StoreInfo:
     pending, before, n = info.pending, info.first_row or 0, X.shape[0]
     listener, label = current_listener(), "ingest" if info.first_row is None else "append"
     if pending:
-        index, low, high = pending[0], info.bounds(pending[0])[0], info.bounds(pending[-1])[1]
-        held: list[list[Any]] = []
+        low, high = info.bounds(pending[0])[0], info.bounds(pending[-1])[1]
+        pieces = _pieces(X, y, info, max(low - before, 0), high - before)
         if low < before:  # the old rows of the block that an append begins with
             with files.reading(info.path, "rows of a store"):
-                held.append([node[low:before] for node in open_nodes(info).values()])
-        for arrays in _pieces(X, y, info, max(low - before, 0), high - before):
-            held.append(arrays)
-            while low < high and low + sum(piece[0].shape[0] for piece in held) >= info.bounds(index)[1]:
-                last, rows = info.bounds(index)[1], [joined(parts) for parts in zip(*held, strict=True)]
-                if index in pending:
-                    block = {name: array[: last - low] for name, array in zip(info.arrays, rows, strict=True)}
-                    writer.write_block(info.path, index, block, store_id=info.id)
-                if listener is not None:
-                    listener(label, last - before, n)
-                held, low, index = [[array[last - low :] for array in rows]], last, index + 1
+                pieces = chain([[node[low:before] for node in open_nodes(info).values()]], pieces)
+        for index, arrays in _cut(pieces, info, range(pending[0], pending[-1] + 1)):
+            if index in pending:
+                block = dict(zip(info.arrays, arrays, strict=True))
+                writer.write_block(info.path, index, block, store_id=info.id)
+            if listener is not None:
+                listener(label, info.bounds(index)[1] - before, n)
     return writer.finish(info.path, store_id=info.id)
+
+
+def _cut(pieces: Iterator[list[Any]], info: StoreInfo, blocks: range) -> Iterator[tuple[int, list[Any]]]:
+    """The rows of pieces of any size as blocks, each behind its number; then the pieces are asked whether that were all."""
+    held: list[list[Any]] = []
+    for index in blocks:
+        first, last = info.bounds(index)
+        while sum(piece[0].shape[0] for piece in held) < last - first:
+            held.append(next(pieces))
+        rows = [joined(parts) for parts in zip(*held, strict=True)]
+        yield index, [array[: last - first] for array in rows]
+        held = [[array[last - first :] for array in rows]]
+    for _ in pieces:
+        pass
 
 
 def _pieces(X: RowSource, y: RowSource | None, info: StoreInfo, first: int, last: int) -> Iterator[list[Any]]:
     """Rows as a store keeps them, X and y where there is one, in pieces of at most a block."""
-    labels = repeat(None) if y is None else y.pieces(first, last, info.block_rows)
-    with closing(X.pieces(first, last, info.block_rows)) as pieces:
-        for rows, targets in zip(pieces, labels, strict=y is not None):
-            yield _checked(X, rows, targets, info, first)
-            first += rows.shape[0]
+    sources = [X] if y is None else [X, y]
+    for piece in zip(*(source.pieces(first, last, info.block_rows) for source in sources), strict=True):
+        yield _checked(X, info, first, *piece)
+        first += piece[0].shape[0]
     if first != last:
         raise InputError(
             f"the source changed while it was read: row {first} of {last} was its last; start again"
         )
 
 
-def _checked(source: RowSource, X: Any, y: Any, info: StoreInfo, first: int) -> list[Any]:
+def _checked(source: RowSource, info: StoreInfo, first: int, X: Any, y: Any = None) -> list[Any]:
     """Rows from `first` on as a store keeps them. Raises InputError at a value that is not finite."""
     sparse, dtype = info.arrays["X"].sparse, np.dtype(info.arrays["X"].dtype)
     X = sp.csr_array(X) if sparse else X.toarray() if sp.issparse(X) else X

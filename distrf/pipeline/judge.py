@@ -118,9 +118,8 @@ def _solve(G: np.ndarray, R: np.ndarray, alpha: float) -> np.ndarray:
     for solve, dtype, more in ((sposv, np.float32, 0.0), (dposv, np.float64, 0.0), (dposv, np.float64, safe)):
         A: Any = G.astype(dtype)
         A.ravel(order="K")[:: len(A) + 1] += alpha + more
-        _, W, failed = solve(
-            A.T, R, overwrite_a=True
-        )  # of a symmetric matrix LAPACK takes the transposed one without a copy
+        # Of a symmetric matrix LAPACK takes the transposed one without a copy.
+        _, W, failed = solve(A.T, R, overwrite_a=True)
         if not failed and np.isfinite(W).all():
             return np.asarray(W)
     return np.zeros_like(R)

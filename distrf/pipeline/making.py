@@ -238,8 +238,8 @@ def _units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> d
         tried = {
             name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]
         }
-        few = [name for name, x in zip(columns, X.T, strict=False) if len(np.unique(x)) <= encoder.max_levels]
-        if levels := {name: "category" for name in few if columns[name] == "code"}:
+        codes = ((name, x) for (name, kind), x in zip(columns.items(), X.T, strict=False) if kind == "code")
+        if levels := {name: "category" for name, x in codes if len(np.unique(x)) <= encoder.max_levels}:
             # A level may change what another column does.
             tried["robust, codes as levels"] = clone(tried["robust"]).set_params(columns=columns | levels)
         return tried

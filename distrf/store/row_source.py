@@ -239,9 +239,9 @@ class RowSource(ABC):
     def pieces(self, first: int, last: int, most: int) -> Generator[Any, None, None]:
         """What `read` gives, in pieces of at most so many rows; each block, and of a table each row group, is read once."""
         for reader, start, stop in self.blocks():
-            low, high = max(start, first), min(stop, last)
-            rows = reader.read(low, high) if low < high else np.empty(0)
-            yield from (rows[at : at + most] for at in range(0, rows.shape[0], most))
+            if start < last and first < stop:
+                rows = reader.read(max(start, first), min(stop, last))
+                yield from (rows[at : at + most] for at in range(0, rows.shape[0], most))
 
     def target_source(self) -> RowSource | None:
         """The selected target, in the blocks of X.

@@ -50,19 +50,17 @@ class ForeignSource(RowSource):
     def open(cls, path: str, selection: Selection) -> Self:
         """The array X, or the store itself."""
         array = "" if isinstance(_node(path, ""), zarr.Array) else "X"
-        version, node, chosen = _version(path, array), _checked(path, array), None
+        version, node = _version(path, array), _checked(path, array)
         if node is None or node.ndim != 2 or 0 in node.shape:
             raise StoreError(
                 f"rows are the 2-D array X of a Zarr group, or one array; {path!r} has {node or 'none'}; open an array by its own path"
             )
         n, d = node.shape
-        if selection.columns is not None:
-            chosen = column_numbers(path, selection.columns, None, d)
+        chosen = None if selection.columns is None else column_numbers(path, selection.columns, None, d)
         unit = (node.shards or node.chunks)[0]
-        usual = BLOCK_BYTES // (d * node.dtype.itemsize)
         return cls(
             path=path, shape=(n, d if chosen is None else len(chosen)), dtype=node.dtype, target=selection.target,
-            block_lengths=block_lengths(n, unit, usual, selection.rows_per_block),
+            block_lengths=block_lengths(n, unit, BLOCK_BYTES // (d * node.dtype.itemsize), selection.rows_per_block),
             array=array, version=version, numbers=chosen,
         )  # fmt: skip
 
